@@ -1,0 +1,343 @@
+"""What would ruin a run, said before it takes any GPU time.
+
+    python3 -m training.preflight RUN_DIR OVERRIDE...
+
+Composes the configuration as veRL's main_ppo will, checks it against the files, the installed packages and this machine,
+and proves that veRL's own loader returns a reward that tells right from wrong. Each finding is one sentence with its remedy.
+Exit code 1 if one of them would stop or spoil the run; otherwise RUN_DIR gets the record that reproduces it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from training import run_record
+from training.verl_options import installed_version, parse_version
+
+# main_ppo of 0.9 imports these, and pip's plain `verl` does not bring them.
+MAIN_PPO_IMPORTS = ("transfer_queue", "cachetools", "uvicorn", "fastapi")
+# The others hand the reward's result to float(), so a dict of named values fails.
+DICT_MANAGERS = ("naive", "dapo")
+MASTER_AND_ADAM_BYTES = 12  # a trained parameter: fp32 weight and two fp32 moments; a checkpoint holds the same
+BASE_PROCESSES_BYTES = 8 << 30  # Ray, the driver, agent and reward workers
+
+RIGHT = "```python\nprint(sum(map(int, input().split())))\n```"
+WRONG = "```python\nprint('no answer')\n```"
+SUM_TESTS = '{"inputs": ["1 2\\n", "3 4\\n"], "outputs": ["3\\n", "7\\n"]}'
+
+
+@dataclass(frozen=True)
+class Finding:
+    text: str
+    fatal: bool = True
+
+
+def compose(overrides: Sequence[str]) -> Any:
+    """veRL's configuration (an OmegaConf DictConfig) under these overrides, moved to the new reward names where needed.
+
+    Raises:
+        hydra.errors.HydraException: an option that this release does not know.
+    """
+    from hydra import compose as hydra_compose
+    from hydra import initialize_config_module
+
+    with initialize_config_module("verl.trainer.config", version_base=None):
+        config = hydra_compose("ppo_trainer", overrides=list(overrides))
+    if (0, 7) <= parse_version(installed_version() or "0") < (0, 9):  # as these releases' main_ppo does
+        from verl.experimental.reward_loop import migrate_legacy_reward_impl
+
+        config = migrate_legacy_reward_impl(config)
+    return config
+
+
+def data_files(config: Any) -> dict[str, list[str]]:
+    """{"training": [...], "validation": [...]}: the paths, with ~ expanded as veRL does it."""
+    named = {"training": config.data.train_files, "validation": config.data.val_files}
+    return {
+        kind: [os.path.expanduser(x) for x in ([files] if isinstance(files, str) else files)] for kind, files in named.items()
+    }
+
+
+def check_files(config: Any) -> Iterator[Finding]:
+    """The parquet files are there, with veRL's columns, and their prompts are messages."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    prompt_key = config.data.prompt_key
+    for kind, paths in data_files(config).items():
+        for path in paths:
+            if not os.path.isfile(path):
+                yield Finding(f"The {kind} file {path} does not exist: make it with prepare_data.py or set the path.")
+                continue
+            if not path.endswith(".parquet"):
+                yield Finding(f"The {kind} file {path} is not a .parquet file: make one with prepare_data.py.")
+                continue
+            try:
+                schema = pq.read_schema(path)
+            except pa.ArrowInvalid:
+                yield Finding(f"The {kind} file {path} is not readable as parquet: make it anew with prepare_data.py.")
+                continue
+            missing = [x for x in (prompt_key, "data_source", "reward_model") if x not in schema.names]
+            if missing:
+                yield Finding(f"{path} has no column {', '.join(missing)}: make the file with prepare_data.py.")
+                continue
+            if pa.types.is_string(schema.field(prompt_key).type) or pa.types.is_large_string(schema.field(prompt_key).type):
+                yield Finding(
+                    f"The prompts in {path} are plain strings, which the chat template silently drops: "
+                    "make the file with prepare_data.py, which writes lists of messages."
+                )
+            reward_model = schema.field("reward_model").type
+            if not (pa.types.is_struct(reward_model) and reward_model.get_field_index("ground_truth") >= 0):
+                yield Finding(f"reward_model in {path} has no ground_truth: make the file with prepare_data.py.")
+
+
+def check_arithmetic(config: Any) -> Iterator[Finding]:
+    """Batches, mini batches, GPUs and lengths fit together."""
+    actor, rollout, data = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout, config.data
+    gpus = config.trainer.n_gpus_per_node * config.trainer.nnodes
+    batch, mini = data.train_batch_size, actor.ppo_mini_batch_size
+    if batch % mini:
+        yield Finding(f"TRAIN_BATCH_SIZE={batch} is not a multiple of PPO_MINI_BATCH_SIZE={mini}: make it one.")
+    if batch * rollout.n % gpus:
+        yield Finding(
+            f"TRAIN_BATCH_SIZE x ROLLOUT_N = {batch * rollout.n} responses cannot be shared evenly by {gpus} GPUs: "
+            "make it a multiple."
+        )
+    if mini * rollout.n % gpus:
+        yield Finding(f"PPO_MINI_BATCH_SIZE={mini} cannot be shared evenly by {gpus} GPUs: make it a multiple.")
+    if gpus % rollout.tensor_model_parallel_size:
+        yield Finding(f"ROLLOUT_TP={rollout.tensor_model_parallel_size} does not divide {gpus} GPUs: lower it.")
+    longest = data.max_prompt_length + data.max_response_length
+    if actor.use_dynamic_bsz and actor.ppo_max_token_len_per_gpu < longest:
+        yield Finding(
+            f"MAX_TOKENS_PER_GPU={actor.ppo_max_token_len_per_gpu} holds no full sample of {longest} tokens: raise it."
+        )
+    if config.algorithm.adv_estimator == "grpo" and rollout.n < 2:
+        yield Finding("GRPO compares the responses to one prompt, and ROLLOUT_N=1 gives it one: set ROLLOUT_N=5 or so.")
+    manager = config.get("reward", config.reward_model)
+    name = manager.reward_manager if isinstance(manager.reward_manager, str) else manager.reward_manager.name
+    if name not in DICT_MANAGERS:
+        yield Finding(f"The reward manager {name} cannot take the reward's dict: use naive or dapo.")
+
+
+def check_packages(config: Any) -> Iterator[Finding]:
+    """What main_ppo will import is installed."""
+    version, wanted = installed_version(), os.environ.get("VERL_VERSION")
+    if wanted and wanted != version:
+        yield Finding(f"VERL_VERSION={wanted}, but veRL {version} is installed: unset it or install that release.")
+    needed = list(MAIN_PPO_IMPORTS) if parse_version(version or "0") >= (0, 9) else []
+    if config.actor_rollout_ref.rollout.name == "vllm":
+        needed.append("vllm")
+    missing = [x for x in needed if importlib.util.find_spec(x) is None]
+    if missing:
+        yield Finding(f"Missing packages: {', '.join(missing)}. Install them with pip install -r requirements.txt.")
+    attention = config.actor_rollout_ref.model.get("override_config", {}).get("attn_implementation")
+    if attention == "flash_attention_2" and importlib.util.find_spec("flash_attn") is None:
+        yield Finding("flash-attn is asked for but not installed: run make flash-attn or set ATTN_IMPLEMENTATION=sdpa.")
+
+
+def check_reward(config: Any) -> Iterator[Finding]:
+    """veRL's own loader returns a reward function, and it tells a right program from a wrong one."""
+    from verl.trainer.ppo.reward import get_custom_reward_fn
+
+    path = config.get("reward", config).custom_reward_function.path
+    if not path:
+        yield Finding(
+            "The reward is not wired: veRL would score with its built-in default. Set "
+            "reward.custom_reward_function.path and .name, as the run scripts do."
+        )
+        return
+    try:
+        compute_score = get_custom_reward_fn(config)
+    except Exception as error:
+        yield Finding(f"veRL cannot load the reward from {path}: {error}. Set REWARD_FILE to a file that it can.")
+        return
+    scores = []
+    for response in (RIGHT, WRONG):
+        try:
+            result = compute_score(
+                data_source="preflight", solution_str=response, ground_truth=SUM_TESTS, extra_info={"index": 0}
+            )
+        except Exception as error:
+            yield Finding(f"The reward in {path} raises {type(error).__name__}: {error}. veRL would drop such samples.")
+            return
+        scores.append(float(result["score"] if isinstance(result, dict) else result))
+    if not scores[0] > scores[1]:
+        yield Finding(f"The reward gives a right program {scores[0]:g} and a wrong one {scores[1]:g}: run python3 {path}.")
+        return
+    test = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=300, check=False)
+    if test.returncode:
+        tail = (test.stdout + test.stderr).strip().splitlines()[-1:] or ["no output"]
+        yield Finding(f"The reward's self-test fails ({tail[0]}): run python3 {path} and mend what it names.")
+
+
+def check_machine(config: Any, run_dir: Path) -> Iterator[Finding]:
+    """GPUs, CPUs, memory and disk suffice. Memory is an estimate, so it only warns."""
+    trainer = config.trainer
+    if trainer.device != "cpu":
+        import torch
+
+        count = torch.cuda.device_count()
+        if count < trainer.n_gpus_per_node:
+            yield Finding(f"NDEVICES_PER_NODE={trainer.n_gpus_per_node}, but {count} GPUs are visible here: lower it.")
+    cpus = config.get("ray_kwargs", config).ray_init.num_cpus or len(os.sched_getaffinity(0))
+    needed = 10 + 3 * trainer.n_gpus_per_node
+    joins_cluster = config.get("ray_kwargs", config).ray_init.get("address") is not None
+    if cpus < needed and not joins_cluster:
+        yield Finding(
+            f"Ray has {cpus} CPUs to hand out and veRL asks for {needed}, so it would wait for ever at start-up: "
+            f"set RAY_NUM_CPUS={needed} (bookkeeping, not cores)."
+        )
+
+    actor, critic = model_parameters(config.actor_rollout_ref.model.path), 0
+    if config.algorithm.adv_estimator == "gae":
+        critic = model_parameters(config.critic.model.path)
+    trained = MASTER_AND_ADAM_BYTES if config.actor_rollout_ref.model.lora_rank == 0 else 4
+    checkpoint = trained * actor + MASTER_AND_ADAM_BYTES * critic
+    if trainer.save_freq > 0:
+        kept = trainer.max_actor_ckpt_to_keep or 1
+        disk, free = checkpoint * (kept + 1), shutil.disk_usage(existing_parent(run_dir)).free
+        if free < disk:
+            yield Finding(
+                f"{run_dir} has {free / 1e9:.1f} GB free and {kept + 1} checkpoints take about {disk / 1e9:.1f} GB: "
+                "lower MAX_CKPT_TO_KEEP, free space, or set RUN_DIR to a larger disk."
+            )
+    if trainer.device != "cpu" and config.actor_rollout_ref.actor.fsdp_config.param_offload:
+        memory, total = checkpoint + BASE_PROCESSES_BYTES, memory_bytes()
+        if total < memory:
+            yield Finding(
+                f"Offloaded states take about {memory / 1e9:.0f} GB of host memory and this machine has "
+                f"{total / 1e9:.0f} GB: set OFFLOAD=False if the GPU is large, or take a smaller model.",
+                fatal=False,
+            )
+
+
+def check_prompts(config: Any) -> Iterator[Finding]:
+    """The prompts survive the model's chat template, and enough rows are left for a batch."""
+    from verl.utils import hf_tokenizer
+    from verl.utils.dataset.rl_dataset import RLHFDataset
+
+    model = config.actor_rollout_ref.model.path
+    try:
+        tokenizer = hf_tokenizer(model)
+    except Exception as error:
+        reason = str(error).strip().splitlines()[0]
+        yield Finding(f"The tokenizer of {model} cannot be loaded ({reason}): set MODEL_PATH to a model or its folder.")
+        return
+    if not tokenizer.chat_template:
+        yield Finding(f"{model} has no chat template: take an instruct model.")
+        return
+    rows = {}
+    for kind, paths in data_files(config).items():
+        data = RLHFDataset(data_files=paths, tokenizer=tokenizer, config=config.data)
+        rows[kind] = len(data)
+        for row in data.dataframe.select(range(min(8, len(data)))):
+            messages = row[config.data.prompt_key]
+            text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+            lost = [m["content"][:60] for m in messages if not m["content"].strip() or m["content"].strip() not in text]
+            if lost:
+                yield Finding(f"The chat template of {model} loses the {kind} message {lost[0]!r}: check the prompts.")
+                break
+    batch, trainer = config.data.train_batch_size, config.trainer
+    limit = config.data.max_prompt_length
+    if rows["training"] < batch:
+        yield Finding(
+            f"{rows['training']} training rows have prompts of at most {limit} tokens and one batch takes {batch}: "
+            "lower TRAIN_BATCH_SIZE, raise MAX_PROMPT_LENGTH or take a larger TRAIN_FILE."
+        )
+        return
+    if rows["validation"] == 0:
+        yield Finding(f"No validation row has a prompt of at most {limit} tokens: raise MAX_PROMPT_LENGTH.")
+    steps = rows["training"] // batch * trainer.total_epochs
+    if trainer.total_training_steps and trainer.total_training_steps > steps:
+        epochs = -(-trainer.total_training_steps // (rows["training"] // batch))
+        yield Finding(
+            f"TOTAL_TRAINING_STEPS={trainer.total_training_steps}, but the epochs end after {steps} steps, without a last "
+            f"checkpoint and validation: set TOTAL_EPOCHS={epochs}."
+        )
+
+
+def check_verl(config: Any) -> Iterator[Finding]:
+    """veRL's own validation of the configuration."""
+    if parse_version(installed_version() or "0") < (0, 7):
+        return
+    from verl.trainer.ppo.utils import need_critic, need_reference_policy
+    from verl.utils.config import validate_config
+
+    try:
+        validate_config(config=config, use_reference_policy=need_reference_policy(config), use_critic=need_critic(config))
+    except (AssertionError, ValueError) as error:
+        yield Finding(f"veRL refuses the configuration: {error}.")
+
+
+def model_parameters(path: str) -> int:
+    """The number of parameters of a model folder or hub name, from its configuration alone; 0 if that cannot be read."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    try:
+        config = AutoConfig.from_pretrained(path)
+        with torch.device("meta"):
+            return AutoModelForCausalLM.from_config(config).num_parameters()
+    except (OSError, ValueError):
+        return 0  # check_prompts says why the model cannot be loaded
+
+
+def existing_parent(path: Path) -> Path:
+    return next(x for x in (path, *path.parents) if x.exists())
+
+
+def memory_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def findings(config: Any, run_dir: Path) -> Iterator[Finding]:
+    """All findings, cheap checks first; later checks are left out where earlier ones make them meaningless."""
+    stages: tuple[tuple[Callable[[], Iterator[Finding]], ...], ...] = (
+        (lambda: check_files(config), lambda: check_arithmetic(config), lambda: check_packages(config)),
+        (lambda: check_reward(config), lambda: check_machine(config, run_dir), lambda: check_prompts(config)),
+        (lambda: check_verl(config),),
+    )
+    for stage in stages:
+        fatal = False
+        for check in stage:
+            for finding in check():
+                fatal |= finding.fatal
+                yield finding
+        if fatal:
+            return
+
+
+def main(arguments: Sequence[str]) -> int:
+    run_dir, overrides = Path(arguments[0]), list(arguments[1:])
+    if installed_version() is None:
+        print("pre-flight: veRL is not installed: run pip install -r requirements.txt.", file=sys.stderr)
+        return 1
+    from hydra.errors import HydraException
+
+    try:
+        config = compose(overrides)
+    except HydraException as error:
+        print(f"pre-flight: veRL {installed_version()} does not know an option: {error}", file=sys.stderr)
+        return 1
+    fatal = False
+    for finding in findings(config, run_dir):
+        fatal |= finding.fatal
+        print(f"pre-flight: {'' if finding.fatal else 'warning: '}{finding.text}", file=sys.stderr, flush=True)
+    if fatal:
+        return 1
+    run_record.write(run_dir, overrides, config)
+    print(f"pre-flight: all checks passed; the run writes to {run_dir}", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,116 @@
+"""The places where veRL offers no hook, each patch with its reason and the releases that need it.
+
+veRL imports this module in each of its processes (VERL_USE_EXTERNAL_MODULES, set by the run script), while its own package
+is still being imported. So nothing of veRL is imported here: each patch waits until its module is, and costs nothing in
+processes that never load it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.abc
+import importlib.util
+import os
+import sys
+from collections.abc import Callable
+from types import ModuleType
+
+Patch = Callable[[ModuleType], None]
+
+
+def critic_attention(module: ModuleType) -> None:
+    """Let the critic use the attention that its configuration names.
+
+    `load_valuehead_model` asks for flash_attention_2 whatever the configuration says; without flash-attn the run ends with
+    "... is not a value head model, please install trl". 0.7.1 to 0.9.1.
+    """
+    original = module.load_valuehead_model
+
+    @functools.wraps(original)
+    def load_valuehead_model(local_path, torch_dtype, model_config, trust_remote_code):
+        wanted = getattr(model_config, "_attn_implementation", None)
+        if wanted in (None, "flash_attention_2"):
+            return original(local_path, torch_dtype, model_config, trust_remote_code)
+        from transformers import AutoModelForTokenClassification
+
+        return AutoModelForTokenClassification.from_pretrained(
+            local_path,
+            torch_dtype=torch_dtype,
+            config=model_config,
+            attn_implementation=wanted,
+            trust_remote_code=trust_remote_code,
+        )
+
+    module.load_valuehead_model = load_valuehead_model
+
+
+def critic_without_adapter(module: ModuleType) -> None:
+    """Let a full critic stand beside a LoRA actor.
+
+    With a KL term the reference is the actor with its adapter switched off; the flag that says so stays in the batch and
+    reaches the critic, which has no adapter to switch off and crashes. 0.9.1's new trainer.
+    """
+    module.FSDPEngineWithValueHead.disable_adapter = lambda self: contextlib.nullcontext()
+
+
+def append_metrics(module: ModuleType) -> None:
+    """Keep the metrics file when a run resumes: veRL's file logger opens it for writing. 0.7.1 to 0.9.1."""
+
+    class AppendingFileLogger(module.FileLogger):
+        def __init__(self, project_name: str, experiment_name: str):
+            path = os.environ.get("VERL_FILE_LOGGER_PATH")
+            if path is None:  # not started by the run script
+                super().__init__(project_name, experiment_name)
+                return
+            self.project_name, self.experiment_name, self.filepath = project_name, experiment_name, path
+            self.fp = open(path, "ab", buffering=0)  # noqa: SIM115  # closed by veRL's finish()
+
+    module.FileLogger = AppendingFileLogger
+
+
+PATCHES: dict[str, Patch] = {
+    "verl.utils.model": critic_attention,
+    "verl.utils.tracking": append_metrics,
+    "verl.workers.engine.fsdp.transformer_impl": critic_without_adapter,
+}
+
+
+class _PatchingLoader(importlib.abc.Loader):
+    """Runs the module's own loader, then the patch."""
+
+    def __init__(self, loader: importlib.abc.Loader, patch: Patch):
+        self.loader, self.patch = loader, patch
+
+    def create_module(self, spec):
+        return self.loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        self.loader.exec_module(module)
+        self.patch(module)
+
+
+class _PatchingFinder(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        patch = PATCHES.get(name)
+        if patch is None:
+            return None
+        for finder in sys.meta_path:
+            spec = None if finder is self else finder.find_spec(name, path, target)
+            if spec is not None and spec.loader is not None:
+                spec.loader = _PatchingLoader(spec.loader, patch)
+                return spec
+        return None
+
+
+def install() -> None:
+    """Patch what is already imported, and the rest when it is. Calling it twice changes nothing."""
+    if any(isinstance(finder, _PatchingFinder) for finder in sys.meta_path):
+        return
+    for name, patch in PATCHES.items():
+        if name in sys.modules:
+            patch(sys.modules[name])
+    sys.meta_path.insert(0, _PatchingFinder())
+
+
+install()
