@@ -1,0 +1,52 @@
+# make demo    train a tiny model for two PPO steps with the real veRL, on whatever this machine has
+# make test    linters and tests
+# make flash-attn    build flash-attn against the torch in the GPU environment
+#
+# PYTHON       the interpreter that makes the environments, 3.10 to 3.12
+# TORCH_INDEX  where pip finds PyTorch's CPU build, if not where it finds everything else
+PYTHON ?= python3
+TORCH_INDEX ?=
+
+GPU := $(shell nvidia-smi -L >/dev/null 2>&1 && echo yes)
+CPU_VENV := $(if $(GPU),.venv-cpu,.venv)
+DEMO_VENV := .venv
+DEMO_DIR := runs/demo
+DEMO_DATA := $(DEMO_DIR)/data
+
+.PHONY: demo test lint flash-attn clean
+
+demo: $(DEMO_VENV)/.installed
+	$(DEMO_VENV)/bin/python data/generate.py --out $(DEMO_DATA)/raw
+	$(DEMO_VENV)/bin/python prepare_data.py --source $(DEMO_DATA)/raw --out $(DEMO_DATA) --max-prompt-tokens 512
+	$(DEMO_VENV)/bin/python code_reward.py
+	PYTHON=$(CURDIR)/$(DEMO_VENV)/bin/python bash smoke/run.sh $(DEMO_DIR) $(DEMO_DATA)/train.parquet $(DEMO_DATA)/validation.parquet
+
+test: lint
+	$(CPU_VENV)/bin/python -m pytest $(PYTEST_ARGS)
+
+lint: $(CPU_VENV)/.installed
+	$(CPU_VENV)/bin/ruff check .
+	$(CPU_VENV)/bin/ruff format --check .
+	$(CPU_VENV)/bin/shellcheck *.sh smoke/*.sh .ci/run
+
+$(CPU_VENV)/.installed: requirements-cpu.txt
+	$(PYTHON) -c 'import sys; sys.exit(None if (3, 10) <= sys.version_info[:2] <= (3, 12) else \
+	    "veRL 0.9.1 needs Python 3.10 to 3.12, and $(PYTHON) is %d.%d: run make with PYTHON=python3.12" % sys.version_info[:2])'
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/pip install $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) $$(grep '^torch==' requirements-cpu.txt)
+	$(@D)/bin/pip install -r requirements-cpu.txt
+	touch $@
+
+ifdef GPU
+$(DEMO_VENV)/.installed: requirements.txt
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/pip install -r requirements.txt
+	touch $@
+endif
+
+flash-attn: $(DEMO_VENV)/.installed
+	$(DEMO_VENV)/bin/pip install ninja packaging wheel setuptools
+	$(DEMO_VENV)/bin/pip install flash-attn==2.8.3 --no-build-isolation
+
+clean:
+	rm -rf .venv .venv-cpu .cache runs
