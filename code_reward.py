@@ -1,0 +1,61 @@
+"""veRL's reward function for programs: run the model's answer on the problem's tests, score = pass rate.
+
+    custom_reward_function.path=code_reward.py custom_reward_function.name=compute_score
+
+`python3 code_reward.py` checks that it works on this machine; nothing but Python is needed. The engine is in verifier/.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+# veRL loads this file by its path, on every node, and does not put its folder on sys.path.
+if str(Path(__file__).resolve().parent) not in sys.path:
+    sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from verifier import extraction, ground_truth, options, scoring
+from verifier.verdict import Verdict
+
+
+def compute_score(data_source, solution_str, ground_truth, extra_info=None, **kwargs) -> dict[str, float]:
+    """Return the reward of one response and what became of it: always the same keys, all floats.
+
+    score        PPO's reward: the pass rate (or, with reward="binary", acc)
+    pass_rate    share of the tests passed
+    format       1 when the answer is in a Python code block
+    acc          1 when every test passed
+    compile_error, runtime_error, wrong_answer, time_limit, memory_limit, output_limit
+                 share of the tests that ended so; with pass_rate and the next two they add up to 1
+    data_error   1 when the row has no usable tests
+    internal_error  1 when the verifier itself failed (after further tries; also said on stderr)
+
+    `ground_truth` is the dict or JSON of the data set: inputs, outputs and, for call-based tests, fn_name. `kwargs` are
+    the options of verifier/options.py. Raises ValueError for a wrong option, never for what a model wrote. Safe to call
+    from threads and from several processes.
+    """
+    return scoring.score(data_source, solution_str, ground_truth, extra_info, kwargs)
+
+
+def extract_code(text: str) -> str:
+    """Return the program in a model's answer: its last Python block, or all of it where there is none."""
+    return extraction.extract(text).code
+
+
+def run_io_tests(code: str, inputs, outputs=None, timeout: float = 10.0) -> float:
+    """Return the share of the tests that `code` passes; `timeout` is CPU seconds a test.
+
+    `inputs` and `outputs` are lists of the same length, or `inputs` is a whole ground truth (dict or JSON). Raises
+    GroundTruthError for tests that cannot be read, RuntimeError when the verifier itself fails.
+    """
+    truth = ground_truth.parse(inputs if outputs is None else {"inputs": list(inputs), "outputs": list(outputs)})
+    _, results = scoring.judge_program(code, truth, options.read({"timeout": timeout}))
+    if results[0].verdict is Verdict.IE:
+        raise RuntimeError(results[0].detail)
+    return sum(result.verdict is Verdict.AC for result in results) / len(results)
+
+
+if __name__ == "__main__":
+    from verifier import self_check
+
+    sys.exit(self_check.main(compute_score))

@@ -1,0 +1,114 @@
+"""The options of compute_score: keyword arguments (veRL's reward_kwargs), else CODE_REWARD_* in the environment.
+
+A misspelt option that is silently ignored trains the wrong thing for a week, so an unknown name or a bad value raises
+ValueError before anything is judged. An empty variable or None counts as not given.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from verifier.verdict import Limits
+
+PREFIX = "CODE_REWARD_"
+OTHER_VARIABLES = ("CONCURRENCY", "LOG_DIR", "RUN")  # read elsewhere: cores.py, reward_log.py, process.py
+VERL_ARGUMENTS = ("reward_router_address", "reward_model_tokenizer")  # veRL passes them to every reward function
+WALL_FACTOR = 3  # wall_timeout follows timeout where only that is given
+SOURCE_RULES = {"block": "first", "comparison": "strip"}  # what the source recipe does
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a response is judged; the defaults are the README's."""
+
+    limits: Limits = field(default_factory=Limits)
+    block: str = "last"  # which Python block is the program: "last" or "first"
+    comparison: str = "tokens"  # comparison.compare_output's mode
+    reward: str = "pass_rate"  # the score: "pass_rate", or "binary" (1 when every test passed)
+    max_tests: int | None = None  # run at most so many tests of a problem
+
+
+def read(arguments: Mapping[str, object], environ: Mapping[str, str] = os.environ) -> Options:
+    """Return the options. Raises ValueError for an unknown name or a bad value, with one sentence that says which."""
+    given: dict[str, object] = {}
+    for variable, text in environ.items():
+        name = variable.removeprefix(PREFIX)
+        if variable.startswith(PREFIX) and name not in OTHER_VARIABLES and text != "":
+            given[_known(name.lower(), variable, PREFIX)] = text
+    for name, value in arguments.items():
+        if name not in VERL_ARGUMENTS and value is not None:
+            given[_known(name, name, "")] = value
+    values = {name: PARSERS[name](name, value) for name, value in given.items()}
+
+    rules = SOURCE_RULES if values.get("rules") == "source" else {}
+    chosen = {name: values[name] for name in ("block", "comparison", "reward", "max_tests") if name in values}
+    return Options(limits=_limits(values), **{**rules, **chosen})
+
+
+def _limits(values: Mapping[str, object]) -> Limits:
+    limits = Limits()
+    if "timeout" in values:
+        cpu_seconds = values["timeout"]
+        limits = replace(limits, cpu_seconds=cpu_seconds, wall_seconds=cpu_seconds * WALL_FACTOR)
+    if "wall_timeout" in values:
+        limits = replace(limits, wall_seconds=values["wall_timeout"])
+    if "memory_mb" in values:
+        limits = replace(limits, memory_bytes=int(values["memory_mb"] * (1 << 20)))
+    return limits
+
+
+def _known(name: str, as_given: str, prefix: str) -> str:
+    if name in PARSERS:
+        return name
+    written = {option: prefix + option.upper() if prefix else option for option in PARSERS}
+    close = difflib.get_close_matches(name, PARSERS, n=1)
+    hint = f"did you mean {written[close[0]]}? " if close else ""
+    raise ValueError(f"code_reward has no option {as_given}: {hint}the options are {', '.join(written.values())}")
+
+
+def _number(at_least: float) -> Callable[[str, object], float]:
+    def parse(name: str, value: object) -> float:
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            number = math.nan
+        if isinstance(value, bool) or not at_least <= number < math.inf:
+            raise ValueError(f"code_reward's option {name} must be a number, {at_least:g} or more, not {value!r}")
+        return number
+
+    return parse
+
+
+def _whole(at_least: int) -> Callable[[str, object], int]:
+    def parse(name: str, value: object) -> int:
+        number = _number(at_least)(name, value)
+        if number != int(number):
+            raise ValueError(f"code_reward's option {name} must be a whole number, not {value!r}")
+        return int(number)
+
+    return parse
+
+
+def _one_of(*choices: str) -> Callable[[str, object], str]:
+    def parse(name: str, value: object) -> str:
+        if value not in choices:
+            raise ValueError(f"code_reward's option {name} must be one of {', '.join(choices)}, not {value!r}")
+        return str(value)
+
+    return parse
+
+
+PARSERS: dict[str, Callable[[str, object], object]] = {
+    "timeout": _number(0.1),  # CPU seconds a test; Python's own start takes a few hundredths
+    "wall_timeout": _number(0.1),  # seconds a test
+    "memory_mb": _number(1),  # MiB for the program, interpreter not counted
+    "rules": _one_of("default", "source"),
+    "block": _one_of("last", "first"),
+    "comparison": _one_of("tokens", "strip"),
+    "reward": _one_of("pass_rate", "binary"),
+    "max_tests": _whole(3),  # the first, the last and the largest always run
+}

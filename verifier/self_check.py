@@ -1,0 +1,138 @@
+"""`python3 code_reward.py`: does the verifier work on this machine? A few seconds, one line a check."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from verifier import options
+
+ADD = "a, b = map(int, input().split())\nprint(a + b)\n"
+SUM_TESTS = {"inputs": ["3 4\n", "-5 5\n"], "outputs": ["7\n", "0\n"]}
+BIG = "".join(f"{number}\n" for number in range(700_000))  # 4.6 MB, far more than a pipe holds
+ESCAPE = """import os, time
+open("left.txt", "w").close()
+print(sum(map(int, input().split())), flush=True)
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        time.sleep(600)
+    os._exit(0)
+"""
+
+# name, program, tests, options, the numbers that must come back
+CASES = (
+    ("time limit (busy)", "while True: pass", SUM_TESTS, {"timeout": 0.3}, {"time_limit": 1.0}),
+    ("time limit (asleep)", "import time\ntime.sleep(600)", SUM_TESTS, {"wall_timeout": 0.6}, {"time_limit": 1.0}),
+    ("memory limit", "data = bytearray(300 << 20)", SUM_TESTS, {"memory_mb": 64}, {"memory_limit": 1.0}),
+    ("output flood", "while True: print('x' * 4096)", SUM_TESTS, {}, {"output_limit": 1.0}),
+    ("crash", "import os\nos.abort()", SUM_TESTS, {}, {"runtime_error": 1.0}),
+    ("exit code", f"{ADD}raise SystemExit(1)", SUM_TESTS, {}, {"runtime_error": 1.0}),
+    ("syntax error", "print 'hello'", SUM_TESTS, {}, {"compile_error": 1.0}),
+    ("partly right", "print(7)", SUM_TESTS, {}, {"score": 0.5, "pass_rate": 0.5, "acc": 0.0, "wrong_answer": 0.5}),
+    (
+        "call-based",
+        "def add(a, b):\n    return a + b\n",
+        {"fn_name": "add", "inputs": ["3\n4"], "outputs": ["7"]},
+        {},
+        {"score": 1.0, "acc": 1.0},
+    ),
+    (
+        "big input and output",
+        "import sys\nsys.stdout.write(sys.stdin.read())",
+        {"inputs": [BIG], "outputs": [BIG]},
+        {},
+        {"score": 1.0},
+    ),
+)
+
+
+def main(compute_score: Callable[..., dict[str, float]]) -> int:
+    """Print the lines; return 0 when everything is as it should be, else 1."""
+    for name in (*options.PARSERS, "log_dir"):  # what is checked is the machine, not the settings of a run
+        os.environ.pop(options.PREFIX + name.upper(), None)
+    with tempfile.TemporaryDirectory(prefix="code-reward-check-") as folder:
+        tempfile.tempdir = folder  # so that what is left behind can be told from other runs on this machine
+        try:
+            return _run_checks(compute_score, folder)
+        finally:
+            tempfile.tempdir = None
+
+
+def _run_checks(compute_score: Callable[..., dict[str, float]], folder: str) -> int:
+    def judge(response: str, tests: dict, **arguments: object) -> dict[str, float]:
+        return compute_score("self-check", response, tests, {"index": 0}, **arguments)
+
+    all_ok = True
+    for label, response, expected in (
+        ("Correct code", _fenced(ADD), (1.0, 1.0, 1.0)),
+        ("Wrong code  ", _fenced("print('no')"), (0.0, 0.0, 1.0)),
+        ("No code     ", "I would add the two numbers, but I have not written a program.", (0.0, 0.0, 0.0)),
+    ):
+        numbers = judge(response, SUM_TESTS)
+        score, pass_rate, has_code = numbers["score"], numbers["pass_rate"], numbers["format"]
+        print(f"{label} -> score={score:.2f} pass_rate={pass_rate:.2f} format={has_code:.0f}", flush=True)
+        all_ok &= (score, pass_rate, has_code) == expected
+
+    def report(name: str, wrong: str) -> None:
+        nonlocal all_ok
+        print(f"{name} -> {'FAILED: ' + wrong if wrong else 'ok'}", flush=True)
+        all_ok &= not wrong
+
+    for name, program, tests, arguments, expected in CASES:
+        report(name, _difference(judge(_fenced(program), tests, **arguments), expected))
+    # A response that was cut off at the length limit still holds its program.
+    unclosed = f"Here it is:\n```python\n{ADD}"
+    report("unclosed fence", _difference(judge(unclosed, SUM_TESTS), {"score": 1.0}))
+    report("from a thread", _difference(_in_thread(lambda: judge(_fenced(ADD), SUM_TESTS)), {"score": 1.0}))
+    escaped = judge(_fenced(ESCAPE), SUM_TESTS)
+    report("nothing left behind", _difference(escaped, {"internal_error": 0.0}) or _left_behind(folder))
+    return 0 if all_ok else 1
+
+
+def _fenced(program: str) -> str:
+    return f"```python\n{program}\n```"
+
+
+def _difference(numbers: dict[str, float], expected: dict[str, float]) -> str:
+    """What is not as expected, "" when all is."""
+    if all(numbers.get(name) == value for name, value in expected.items()):
+        return ""
+    return f"expected {expected}, got { {name: value for name, value in numbers.items() if value} }"
+
+
+def _in_thread(judge: Callable[[], dict[str, float]]) -> dict[str, float]:
+    answers: list[dict[str, float]] = []
+    thread = threading.Thread(target=lambda: answers.append(judge()))
+    thread.start()
+    thread.join()
+    return answers[0] if answers else {}
+
+
+def _left_behind(folder: str) -> str:
+    """Name what is still there: files below `folder`, and processes whose environment points there; "" for none."""
+    time.sleep(0.05)  # a killed process is not gone at once
+    files = [str(path) for path in Path(folder).rglob("*")]
+    processes = []
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if f"TMPDIR={folder}/".encode() in environ.read_bytes():
+                processes.append(environ.parent.name)
+        except OSError:
+            continue  # another user's, or gone
+    zombies = [stat for stat in Path("/proc").glob("[0-9]*/stat") if _is_our_zombie(stat)]
+    return ", ".join(
+        f"{len(found)} {what}" for found, what in ((files, "files"), (processes, "processes"), (zombies, "zombies")) if found
+    )
+
+
+def _is_our_zombie(stat: Path) -> bool:
+    try:
+        state, parent = stat.read_text().rpartition(")")[2].split()[:2]
+    except OSError:
+        return False
+    return state == "Z" and int(parent) == os.getpid()
