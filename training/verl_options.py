@@ -110,7 +110,8 @@ def quote(value: str) -> str:
     """A value as Hydra's grammar wants it: paths with blanks, commas or "=" go into quotes, lists stay lists."""
     if value[:1] in ("[", "{", '"', "'") or re.fullmatch(r"[\w./:@%+*?|-]*", value):
         return value
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    # Between quotes Hydra reads a backslash as itself, but for those that stand before a quote.
+    escaped = re.sub(r"(\\*)('|\Z)", lambda m: m[1] * 2 + ("\\'" if m[2] else ""), value)
     return f"'{escaped}'"
 
 
