@@ -90,7 +90,7 @@ def _run_checks(compute_score: Callable[..., dict[str, float]], folder: str) -> 
     report("unclosed fence", _difference(judge(unclosed, SUM_TESTS), {"score": 1.0}))
     report("from a thread", _difference(_in_thread(lambda: judge(_fenced(ADD), SUM_TESTS)), {"score": 1.0}))
     escaped = judge(_fenced(ESCAPE), SUM_TESTS)
-    report("nothing left behind", _difference(escaped, {"internal_error": 0.0}) or _left_behind(folder))
+    report("nothing left behind", _difference(escaped, {"internal_error": 0.0}) or left_behind(folder))
     return 0 if all_ok else 1
 
 
@@ -113,7 +113,7 @@ def _in_thread(judge: Callable[[], dict[str, float]]) -> dict[str, float]:
     return answers[0] if answers else {}
 
 
-def _left_behind(folder: str) -> str:
+def left_behind(folder: str) -> str:
     """Name what is still there: files below `folder`, and processes whose environment points there; "" for none."""
     time.sleep(0.05)  # a killed process is not gone at once
     files = [str(path) for path in Path(folder).rglob("*")]
