@@ -46,7 +46,9 @@ def to_request(prompt_ids: list[int], sampling: dict[str, Any], room: int, seed:
     )
     if request.max_new_tokens < 1:
         raise ValueError(f"a prompt of {len(request.prompt)} tokens leaves no room for an answer")
-    if sampling.pop("repetition_penalty", 1.0) != 1.0 or sampling:
+    if sampling.get("repetition_penalty") == 1.0:  # veRL always names it
+        del sampling["repetition_penalty"]
+    if sampling:
         raise ValueError(f"the CPU rollout knows temperature, top_p, top_k and max_tokens, not {sampling}")
     return request
 
