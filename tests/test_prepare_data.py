@@ -325,7 +325,7 @@ def test_several_answers_are_counted_and_dropped_only_on_demand(
 ) -> None:
     source_folder(tmp_path / "raw", [*good_rows(1), raw_row(words)])
     assert run("--source", tmp_path / "raw", "--out", tmp_path / "out") == 0
-    assert table(capsys.readouterr().out).get("kept, statement allows several answers (--drop-multi-answer)", [0])[0] == several
+    assert table(capsys.readouterr().out).get("statement allows several answers (--drop-multi-answer)", [0])[0] == several
     assert len(written(tmp_path / "out")) == 2
     assert run("--source", tmp_path / "raw", "--out", tmp_path / "out", "--drop-multi-answer") == 0
     assert len(written(tmp_path / "out")) == 2 - several
@@ -335,7 +335,7 @@ def test_duplicates_are_counted_and_dropped_only_on_demand(tmp_path: Path, capsy
     a, b, c = good_rows(3)
     source_folder(tmp_path / "raw", [a, b, raw_row("double  the NUMBER,\nvariant 1."), c], [c])
     assert run("--source", tmp_path / "raw", "--out", tmp_path / "out") == 0
-    assert table(capsys.readouterr().out)["kept, statement is in validation too (--drop-duplicates)"] == [1, 0]
+    assert table(capsys.readouterr().out)["statement is in validation too (--drop-duplicates)"] == [1, 0]
     assert len(written(tmp_path / "out")) == 4
     assert run("--source", tmp_path / "raw", "--out", tmp_path / "out", "--drop-duplicates") == 0
     assert table(capsys.readouterr().out)["statement occurred before"] == [2, 0]
@@ -768,6 +768,6 @@ def test_the_small_set_is_prepared_as_it_documents(tmp_path: Path, capsys: pytes
     assert counts["inputs and outputs differ in number"] == [kinds["train"]["unequal tests"], 0]
     assert counts["every test is cut off ('...')"] == [kinds["train"]["all tests cut"], 0]
     assert counts["tests removed: cut off ('...')"] == [kinds["train"]["one test cut"], 0]
-    assert "kept, no closing instruction found to remove" not in counts
+    assert "no closing instruction found to remove" not in counts
     fn_names = {row["extra_info"]["fn_name"] for row in written(tmp_path / "out")}
     assert "" in fn_names and len(fn_names) > 1

@@ -32,7 +32,7 @@ SCHEMA = pa.schema(  # what veRL reads of a prepared row
         "extra_info": pa.struct({"index": pa.int64(), "split": pa.string(), "fn_name": pa.string(), "num_tests": pa.int64()}),
     }
 )
-READ_ROWS = 128  # a row's tests can be megabytes, so few rows at a time
+READ_ROWS = 32  # a row's tests can be megabytes, so few rows at a time
 GROUP_ROWS, GROUP_CHARS = 1000, 32 << 20  # a row group of the output ends at whichever comes first
 
 # Part: one file (Path) or one split of a hub data set (datasets.Dataset).
@@ -196,7 +196,7 @@ def write_rows(path: Path, rows: Iterable[dict]) -> int:
 
 
 def read_rows(path: Path, why: str) -> Iterator[dict]:
-    with pq.ParquetFile(path) as file, tqdm(total=file.metadata.num_rows, desc=why, unit=" rows", disable=None) as bar:
+    with open_parquet(path) as file, tqdm(total=file.metadata.num_rows, desc=why, unit=" rows", disable=None) as bar:
         for batch in file.iter_batches(READ_ROWS):
             yield from batch.to_pylist()
             bar.update(batch.num_rows)
