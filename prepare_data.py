@@ -162,7 +162,7 @@ def ground_truth_fault(ground_truth: Any) -> str:
 
 def usable_tests(ground_truth: Any, keep_truncated: bool) -> tuple[str, str | None, int, int] | str:
     """(ground truth to store, fn_name, its tests, tests removed from it), or why there are none."""
-    if isinstance(ground_truth, dict):
+    if isinstance(ground_truth, dict | list):
         ground_truth = json.dumps(ground_truth)
     elif isinstance(ground_truth, bytes):
         ground_truth = ground_truth.decode(errors="surrogateescape")

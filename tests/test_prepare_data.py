@@ -211,7 +211,7 @@ DROPPED = {
     "ground truth is not JSON": raw_row("b", '{"inputs": ["1"], "outp'),
     "ground truth is not inputs and outputs": raw_row("c", [["1"], ["2"]]),
     "inputs and outputs differ in number": raw_row("d", {"inputs": ["1", "2"], "outputs": ["1"]}),
-    "tests cannot be read": raw_row("e", {"fn_name": "f", "inputs": ["not JSON"], "outputs": ["1"]}),
+    "tests cannot be read": raw_row("e", {"inputs": ["1"], "outputs": [None]}),
     "every expected output is empty": raw_row("f", {"inputs": ["1", "2"], "outputs": ["", "\n"]}),
     "every test is cut off ('...')": raw_row("g", {"inputs": ["1", "2 3 ..."], "outputs": ["1 2 ...", "5"]}),
     "prompt over 512 tokens": raw_row(LONG),
@@ -234,6 +234,30 @@ def test_a_row_without_ground_truth_is_dropped(missing: str | None, tmp_path: Pa
     source_folder(tmp_path / "raw", [*good_rows(1), row])
     assert run("--source", tmp_path / "raw", "--out", tmp_path / "out") == 0
     assert table(capsys.readouterr().out)["no tests"] == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("stored", "num_tests"),
+    [
+        (DOUBLE, 2),
+        (json.dumps(DOUBLE).encode(), 2),
+        ([{"input": "3", "output": "6"}], 1),
+        ('[{"input": "3", "output": "6"}, {"input": "1 2 ...", "output": "1"}]', 1),
+    ],
+)
+def test_ground_truth_of_other_types_becomes_a_json_string(stored: object, num_tests: int, tmp_path: Path) -> None:
+    source_folder(tmp_path / "raw", [raw_row("a", reward_model={"ground_truth": stored})])
+    assert run("--source", tmp_path / "raw", "--out", tmp_path / "out") == 0
+    (row,) = written(tmp_path / "out")
+    parsed = ground_truth.parse(row["reward_model"]["ground_truth"])
+    assert parsed.tests == ground_truth.parse(stored).tests[:num_tests]
+    assert row["extra_info"]["num_tests"] == num_tests and row["reward_model"]["style"] == "rule"
+
+
+def test_a_reward_model_that_is_no_struct_has_no_tests(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_jsonl(tmp_path / "train.jsonl", [*good_rows(3), raw_row("a", reward_model="6")])
+    assert run("--source", tmp_path / "train.jsonl", "--out", tmp_path / "out") == 0
+    assert table(capsys.readouterr().out)["no tests"] == [1]
 
 
 def test_counts_add_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
