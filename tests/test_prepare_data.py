@@ -515,6 +515,23 @@ def test_the_hub_loader_reads_the_same_rows_as_the_files(tmp_path: Path, monkeyp
     assert snapshot(tmp_path / "hub") == snapshot(tmp_path / "files")
 
 
+def test_the_hub_is_the_default_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import datasets
+
+    monkeypatch.chdir(tmp_path)  # where no folder has the hub's name
+    source_folder(tmp_path / "raw", [MATH, *good_rows(2)])
+    real, asked = datasets.load_dataset, []
+    monkeypatch.setattr(
+        datasets,
+        "load_dataset",
+        lambda name: asked.append(name) or real(str(tmp_path / "raw"), cache_dir=str(tmp_path / "cache")),
+    )
+    assert run("--out", tmp_path / "out") == 0
+    assert asked == ["PRIME-RL/Eurus-2-RL-Data"]
+    assert [row["extra_info"]["index"] for row in written(tmp_path / "out")] == [1, 2]
+    assert len(written(tmp_path / "out", "validation")) == 1
+
+
 def test_a_source_without_validation_gives_up_a_tenth(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = write_parquet(tmp_path / "rows.parquet", [MATH, *good_rows(40)])
     assert run("--source", source, "--out", tmp_path / "out", "--num-train", 10) == 0
