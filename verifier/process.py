@@ -3,7 +3,7 @@
 Covered: limits on CPU, wall time, memory, stdout and file size; a clean environment; an empty folder that is removed; the
 death of everything the program started. Not covered: it runs as the same user, may read what that user may read, use
 the network and signal other processes; a child that leaves the session *and* starts another program with an emptied
-environment is not found again.
+environment is not found again; and if this process is itself killed by SIGKILL, a test that sleeps outlives it.
 
 Verdicts. TLE: more CPU (the kernel's count, all threads and waited-for children) than the limit, or the wall limit, from
 which time spent waiting for a core is taken off. MLE: peak resident memory above the limit, or an exit code other than
@@ -36,7 +36,7 @@ from verifier import calls, leftovers
 from verifier.verdict import Execution, Limits, Verdict
 
 LAUNCHER = Path(__file__).with_name("launcher.py")
-INTERPRETER_BYTES = 16 << 20  # what Python itself has resident; measured 8 to 11 MiB for 3.10 to 3.13
+INTERPRETER_BYTES = 16 << 20  # what Python itself has resident; measured 8 to 10 MiB for 3.10 to 3.13
 ADDRESS_SPACE_SLACK = 768 << 20  # threads reserve stacks that they never touch; resident memory is what is judged
 FILE_BYTES = 16 << 20
 OPEN_FILES = 256
@@ -80,7 +80,7 @@ def run_once(program: str, stdin: bytes, limits: Limits, fn_name: str | None, st
             exit_code, usage = _end(process, token)
         wall_seconds = time.monotonic() - started
         for pipe in (stdout, stderr, status, result):
-            pipe.drain()
+            pipe.read()  # once: all that a pipe holds, and not until its end, which a process that got away could put off
         stderr_tail = stderr.data.decode(errors="replace")
         verdict, message = _judge(killed, exit_code, usage, limits, bytes(status.data), stderr_tail)
         if verdict is None and (stdout.full or result.full):
@@ -99,12 +99,7 @@ def run_once(program: str, stdin: bytes, limits: Limits, fn_name: str | None, st
 
 
 def _judge(
-    killed: Verdict | None,
-    exit_code: int,
-    usage: resource.struct_rusage,
-    limits: Limits,
-    status: bytes,
-    stderr_tail: str,
+    killed: Verdict | None, exit_code: int, usage: resource.struct_rusage, limits: Limits, status: bytes, stderr_tail: str
 ) -> tuple[Verdict | None, str]:
     """The verdict on a process that has ended, and one line for CE. The rules are in the module's docstring."""
     last_line = stderr_tail.rstrip().rpartition("\n")[2]
@@ -248,11 +243,6 @@ class _Pipe:
             self.full = True
         return chunk
 
-    def drain(self) -> None:
-        # Never waits for the end of the stream: a process forked elsewhere in the trainer may hold the other end.
-        while not self.full and self.read():
-            pass
-
 
 def _command(limits: Limits, status_fd: int, result_fd: int) -> list[str]:
     numbers = (
@@ -267,7 +257,6 @@ def _command(limits: Limits, status_fd: int, result_fd: int) -> list[str]:
 
 
 def _environment(folder: str, token: str) -> dict[str, str]:
-    one_thread = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
     return {
         "PATH": "/usr/local/bin:/usr/bin:/bin",
         "LANG": "C.UTF-8",
@@ -275,7 +264,7 @@ def _environment(folder: str, token: str) -> dict[str, str]:
         "TMPDIR": folder,
         "PYTHONHASHSEED": "0",  # the same program gets the same reward
         TOKEN: token,
-        **dict.fromkeys(one_thread, "1"),
+        **dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
     }
 
 
