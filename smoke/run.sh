@@ -30,6 +30,7 @@ export ACTOR_LR=${ACTOR_LR:-1e-4} CRITIC_LR=${CRITIC_LR:-1e-3}  # large enough f
 export ROLLOUT_GPU_MEM_UTIL=${ROLLOUT_GPU_MEM_UTIL:-0.2} ENFORCE_EAGER=${ENFORCE_EAGER:-True}
 export SAVE_FREQ=${SAVE_FREQ:-$STEPS} TEST_FREQ=${TEST_FREQ:-$STEPS}
 export HF_HUB_OFFLINE=1  # nothing is downloaded
+options=(data.val_max_samples="${VAL_MAX_SAMPLES:-32}" "$@")
 
 tracker="$RUN_DIR/checkpoints/latest_checkpointed_iteration.txt"
 done_steps=0
@@ -40,11 +41,11 @@ export TOTAL_EPOCHS=$TOTAL_TRAINING_STEPS  # an epoch has one step at least
 if [[ ! -e $MODEL_PATH ]]; then "$PYTHON" -m smoke.tiny_model "$MODEL_PATH"; fi
 
 if nvidia-smi >/dev/null 2>&1 && "$PYTHON" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())'; then
-    bash "$here/run_qwen_coder_ppo_single_gpu.sh" "$@"
+    bash "$here/run_qwen_coder_ppo_single_gpu.sh" "${options[@]}"
 else
     echo "smoke: no GPU here, so transformers generates on the CPU in place of vLLM"
     # shellcheck source=smoke/settings.sh
-    (source "$here/smoke/settings.sh" && bash "$here/run_qwen_coder_ppo_single_gpu.sh" "${CPU_OVERRIDES[@]}" "$@")
+    (source "$here/smoke/settings.sh" && bash "$here/run_qwen_coder_ppo_single_gpu.sh" "${CPU_OVERRIDES[@]}" "${options[@]}")
 fi
 
 step=$(<"$tracker")

@@ -292,6 +292,7 @@ import verl
 import torch.distributed.fsdp
 from verl.plugin.platform import platform_manager
 from verl.utils import device, distributed
+from verl.utils.checkpoint.checkpoint_manager import BaseCheckpointManager
 from verl.workers.engine import EngineRegistry
 from verl.workers.rollout.base import get_rollout_class
 from verl.workers.rollout.replica import get_rollout_replica_class
@@ -299,6 +300,7 @@ from verl.workers.rollout.replica import get_rollout_replica_class
 assert device.get_device_name() == "cpu" and device.get_device_id() == "cpu"
 free, total = device.get_torch_device().mem_get_info()
 assert 0 < free < total and 0 < device.get_torch_device().memory_allocated() < total
+BaseCheckpointManager.load_rng_state(BaseCheckpointManager.get_rng_state())  # as when a run resumes
 assert distributed.initialize_global_process_group_ray.keywords == {"backend": "gloo"}
 assert not torch.distributed.fsdp.CPUOffloadPolicy(pin_memory=True).pin_memory
 print(get_rollout_class("hf").__name__, get_rollout_replica_class("hf").__name__)
