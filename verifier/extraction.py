@@ -23,6 +23,7 @@ from dataclasses import dataclass
 
 from verifier import markdown
 from verifier.markdown import Block, Document
+from verifier.python_text import is_transcript, looks_like_python
 
 RULES = ("last", "first")
 
@@ -34,21 +35,6 @@ END_OF_TURN = re.compile(
 NEXT_TURN = re.compile(
     r"\s*(?:<\|(?:im_start|start_header_id|start|begin_of_text|user|assistant)\|>|<start_of_turn>|<s>|\[INST\]|<｜User｜>)"
 )
-
-# One line without its indentation that hardly anything but Python has.
-STATEMENT = re.compile(
-    r"import [\w.]+(?: as \w+)? *(?:[,;#].*)?$|from [\w.]+ import\b"
-    r"|(?:async )?def \w+ *\(|class \w+ *(?:\([^()]*\))? *:"
-    r"|(?:for|while|if|elif|with|except)\b.*: *(?:#.*)?$|(?:try|else|finally) *:"
-    r"|(?:[^=#]*[^\w.=#])?(?:print|input|open|main|solve|solution|sys\.std(?:in|out)\.[a-z.]+) *\("
-    r"|[^=#]*=[^=]*(?<![\w.])(?:input|open|sys\.stdin\.[a-z.]+) *\("
-)
-FOREIGN = re.compile(
-    r"\$ |>>>|In \[\d|#include\b|using namespace\b|Traceback \(most"
-    r"|(?:public|private|static|const|let|var|func|fn|function|int|void|package) |.*\) *\{$|.*;$"
-)
-LONGEST_JUDGED = 500  # characters; longer lines are data
-TRANSCRIPT = re.compile(r"\s*(?:>>>|In \[\d+\]:)")
 
 
 @dataclass(frozen=True)
@@ -91,12 +77,6 @@ def extract(text: str, rule: str = "last") -> Extraction:
     return Extraction(rest, 0, "whole text" if document.answer is None else "answer tag")
 
 
-def looks_like_python(text: str) -> bool:
-    """Whether a text without a language is a program: at least one line only Python has, none that Python has not."""
-    lines = [line.strip() for line in text.split("\n") if len(line) <= LONGEST_JUDGED]
-    return any(map(STATEMENT.match, lines)) and not any(map(FOREIGN.match, lines))
-
-
 def _choose(document: Document, rule: str) -> Block | None:
     inside = [document.blocks[i] for i in document.answer_blocks]
     for predicate, blocks in (
@@ -118,11 +98,11 @@ def _is_python(block: Block) -> bool:
 
 
 def _is_transcript(block: Block) -> bool:
-    return _is_python(block) and TRANSCRIPT.match(block.text) is not None
+    return _is_python(block) and is_transcript(block.text)
 
 
 def _is_program(block: Block) -> bool:
-    return _is_python(block) and block.text.strip() != "" and not TRANSCRIPT.match(block.text)
+    return _is_python(block) and block.text.strip() != "" and not is_transcript(block.text)
 
 
 def _may_be_program(block: Block) -> bool:

@@ -9,30 +9,29 @@ Not as in CommonMark, because models write so, and the letter of it gives text t
 - Inside a triple-quoted string of a Python block nothing ends the block or the reasoning, if that string has an end.
 - Outside its strings a Python block ends at any line that starts with its fence, whatever the indentation and info
   string, and at a fence glued to the end of a line. Any other block ends where a Python block of its own length opens.
-- In a list item the content of a fence may stand to the left of the item's text.
+- In a list item the content of a Python block may stand to the left of the item's text.
 - HTML blocks are not known: a tag in the line before a fence does not swallow it.
 """
 
 from __future__ import annotations
 
-import bisect
 import itertools
 import re
 from dataclasses import dataclass, field
 
+from verifier.python_text import Spans, kind_at, language, literals
+
 TAG = re.compile(r"<(/?)(think|thinking|thought|reasoning|answer)>", re.IGNORECASE)
-FENCE = re.compile(r"(`{3,})([^`]*)$|(~{3,})(.*)$")
+FENCE = re.compile(r"(`{3,}(?=[^`]*$)|~{3,})(.*)$")  # the fence, its info string
 MARKER = re.compile(r"(?:[-+*]|\d{1,9}[.)])(?=[ \t]|$)")
-ATOM = re.compile(r"\\.|\"\"\"|'''|[\"'#]")  # where Python's strings and comments begin and end
-PYTHON = re.compile(r"(?:c|i|micro)?py(?:thon|py)?-?[23]?(?:\.\d+)*$")
-LANGUAGE = re.compile(r"[\s{.\[]*(?:lang(?:uage)?[-=][\"']?)?([^\s,:;={}\[\]\"']*)", re.IGNORECASE)
-UNTAGGED = ("", "code", "text", "txt", "plain", "plaintext", "raw", "none", "solution", "answer", "program", "script", "main")
-TRIPLE = ('"""', "'''")
+TRIPLE = re.compile(r"\"\"\"|'''")
+STARTS = frozenset(" \t#>-+*_0123456789`~")  # a line that starts with none of these is text
 QUOTE = -1  # a block quote among the containers; a list item is the column of its text within its parent
 MAX_DEPTH = 16  # of containers; what is deeper is text
+MAX_REWINDS = 4  # in one text: what needs more is made to cost quadratic time
 
 
-@dataclass
+@dataclass(slots=True)
 class Block:
     """One fenced block: its language ("" where none is named) and its lines, without what its containers add to them."""
 
@@ -43,7 +42,8 @@ class Block:
     closed: bool = False
     # While it is read:
     quote: str | None = None  # the triple quote that is open at the end of the last line
-    resume: tuple[int, int] | None = None  # line number and len(lines) to go back to if that quote turns out to have no end
+    endless: tuple[str, ...] = ()  # the triple quotes that open a string without an end, and thus open none
+    resume: tuple[int, int] | None = None  # number and len(lines) of the first line that only a string kept from its meaning
     inner_tags: int = 0  # reasoning tags opened within the block, whose ends are the block's own
 
     @property
@@ -69,44 +69,6 @@ def read(text: str, loose: bool = False) -> Document:
     if "<" not in text and "```" not in text and "~~~" not in text:
         return Document([], text)
     return _Reader(text, loose).read()
-
-
-def language(info: str) -> str:
-    """The language an info string names: "python" for all of Python's names, "" for none or a word that names none."""
-    name = LANGUAGE.match(info)[1].lower()
-    if PYTHON.match(name) or name.endswith(".py"):
-        return "python"
-    return "" if name in UNTAGGED or f"{name}=" in info.lower() else name
-
-
-def literals(line: str, quote: str | None) -> tuple[list[tuple[int, int, str]], str | None, bool]:
-    """The strings and the comment in a line of Python at whose start the triple quote `quote` is open (None: none).
-
-    Returns (start, end, kind) of each, with kind "string", "triple" or "comment"; the triple quote open at the end; and
-    whether one was closed. A single quote that has no partner on its line opens nothing.
-    """
-    spans, start, closed = [], 0, False
-    single = None
-    for atom in ATOM.finditer(line):
-        mark = atom[0]
-        if quote:
-            if mark == quote:
-                spans.append((start, atom.end(), "triple"))
-                quote, closed = None, True
-        elif single:
-            if mark[0] == single:  # three of them: the end, and an empty string
-                spans.append((start, atom.end(), "string"))
-                single = None
-        elif mark == "#":
-            spans.append((atom.start(), len(line), "comment"))
-            return spans, None, closed
-        elif mark in TRIPLE:
-            quote, start = mark, atom.start()
-        elif mark in "\"'":
-            single, start = mark, atom.start()
-    if quote:
-        spans.append((start, len(line), "triple"))
-    return spans, quote, closed
 
 
 def indent_of(line: str, column: int = 0) -> int:
@@ -138,6 +100,7 @@ class _Reader:
         self.starts = [0, *itertools.accumulate(len(line) + 1 for line in self.lines)]
         self.blocks: list[Block] = []
         self.fence: Block | None = None
+        self.rewinds = MAX_REWINDS
         self.containers: list[int] = []
         self.paragraph = False  # an outdented line would go on with the text of the containers
         self.hidden: list[tuple[int, int]] = []  # reasoning, in offsets
@@ -147,7 +110,7 @@ class _Reader:
 
     def read(self) -> Document:
         number = 0
-        while number < len(self.lines) or (self.fence and self.fence.resume):
+        while number < len(self.lines) or self._misread():
             if number == len(self.lines):
                 number = self._rewind()
             line = self.lines[number]
@@ -169,10 +132,15 @@ class _Reader:
 
     def _content(self, number: int, line: str) -> int:
         block = self.fence
+        if not self.containers and not block.indent and "```" not in line and "~~~" not in line and not TRIPLE.search(line):
+            block.lines.append(line)  # no line that matters
+            return number + 1
         rest, column, depth = self._descend(line)
         if depth < len(self.containers):
-            if self.containers[depth] == QUOTE or any(map(str.strip, block.lines)):
-                if block.resume:
+            comment_first = rest.startswith("#")  # what else would be a heading
+            left_of_item = self.containers[depth] != QUOTE and (comment_first or not self._starts_block(rest, column))
+            if block.language != "python" or not left_of_item or any(map(str.strip, block.lines)):
+                if self._misread():
                     return self._rewind()
                 self.fence = None
                 return self._plain(number, line)
@@ -181,10 +149,10 @@ class _Reader:
             return self._python_content(number, rest, column)
         body = rest.lstrip(" \t")
         if body.startswith(block.fence) and indent_of(rest, column) < 4:
-            if not body.strip(block.fence[0] + " \t"):
+            if not body.lstrip(block.fence[0]).strip():
                 return self._end(number)
             opening = FENCE.match(body)
-            if opening and language(opening[2] or opening[4] or "") == "python":
+            if opening and language(opening[2]) == "python":
                 return self._open(number, opening, indent_of(rest, column))
         block.lines.append(strip_columns(rest, block.indent, column)[0])
         return number + 1
@@ -206,25 +174,29 @@ class _Reader:
             block.lines.append(content.rstrip().rstrip(block.fence[0]))
             return self._end(number)
         block.lines.append(content)
-        if TRIPLE[0] in rest or TRIPLE[1] in rest:
-            _, block.quote, closed = literals(rest, block.quote)
-            block.resume = None if closed else block.resume
+        if TRIPLE.search(rest):
+            _, block.quote = literals(rest, block.quote, block.endless)
         return number + 1
 
     def _kind_at(self, line: str, position: int) -> str:
-        spans, _, _ = literals(line, self.fence.quote)
-        return _kind(spans, position)
+        return kind_at(literals(line, self.fence.quote, self.fence.endless)[0], position)
+
+    def _misread(self) -> bool:
+        """Whether the block, at its end, is in a string that has kept lines from their meaning: it is no string, then."""
+        return bool(self.fence and self.fence.quote and self.fence.resume and self.rewinds)
 
     def _rewind(self) -> int:
-        """The string that is open has no end, so it is no string: go back to the first line it kept from its meaning."""
-        number, kept = self.fence.resume
-        del self.fence.lines[kept:]
-        self.fence.resume = self.fence.quote = None
+        """Go back to the first of these lines. An earlier string may have been the wrong one, so it is the block's first."""
+        block = self.fence
+        number, kept = block.resume
+        del block.lines[kept:]
+        block.endless += (block.quote,)
+        block.resume = block.quote = None
+        self.rewinds -= 1
         return number
 
     def _open(self, number: int, opening: re.Match, indent: int) -> int:
-        fence, info = (opening[1], opening[2]) if opening[1] else (opening[3], opening[4])
-        self.fence = Block(language(info), fence, indent)
+        self.fence = Block(language(opening[2]), opening[1], indent)
         self.blocks.append(self.fence)
         return number + 1
 
@@ -239,6 +211,9 @@ class _Reader:
         if self.loose:
             opening = _loose_opening(line)
             return self._open(number, opening, 0) if opening else number + 1
+        if not self.containers and line[:1] not in STARTS:
+            self.paragraph = line != ""
+            return number + 1
         rest, column, depth = self._descend(line)
         if depth < len(self.containers):
             if self.paragraph and not self._starts_block(rest, column):
@@ -294,7 +269,7 @@ class _Reader:
     # Tags.
 
     def _tagged(self, number: int, line: str) -> int:
-        spans = literals(line, self.fence.quote)[0] if self.fence else []
+        spans = literals(line, self.fence.quote, self.fence.endless)[0] if self.fence else []
         done, first = 0, True  # how much of the line is dealt with, and whether no tag after that has been left standing
         for tag in TAG.finditer(line):
             leads = first and not line[done : tag.start()].strip()
@@ -318,23 +293,21 @@ class _Reader:
             return closing and not answer
         return (not closing or self.answer is not None) if answer else (closing or leads)
 
-    def _ends_in_fence(self, tag: re.Match, spans: list[tuple[int, int, str]], number: int) -> bool:
+    def _ends_in_fence(self, tag: re.Match, spans: Spans, number: int) -> bool:
         """Whether a tag within a fence shows that the fence was never closed, and is not part of the block."""
         block, answer = self.fence, tag[2].lower() == "answer"
+        kind = kind_at(spans, tag.start()) if block.language == "python" else "text"
         if not tag[1]:
-            block.inner_tags += not answer
+            block.inner_tags += not answer and kind != "code"
             return False
         if answer and not self.answer:
             return False
         if block.inner_tags and not answer:
             block.inner_tags -= 1
             return False
-        if block.language != "python":
-            return True
-        kind = _kind(spans, tag.start())
         if kind == "triple" and not block.resume:
             block.resume = (number, len(block.lines))
-        return kind == "code" or (kind == "comment" and self.thinking is not None)
+        return kind in ("code", "text") or (kind == "comment" and self.thinking is not None)
 
     def _apply(self, tag: re.Match, offset: int) -> None:
         if tag[2].lower() == "answer":
@@ -371,12 +344,6 @@ class _Reader:
         return "".join(self.text[a:b] for a, b in zip(ends[::2], ends[1::2], strict=True))
 
 
-def _kind(spans: list[tuple[int, int, str]], position: int) -> str:
-    """What stands at `position`: the kind of one of the spans of `literals`, or "code"."""
-    at = bisect.bisect_right(spans, position, key=lambda span: span[0]) - 1
-    return spans[at][2] if at >= 0 and position < spans[at][1] else "code"
-
-
 def _is_rule(body: str) -> bool:
     """A thematic break, `* * *`, which else would be three list items."""
     return body[:1] in ("*", "-", "_") and body.count(body[0]) > 2 and not body.strip(body[0] + " \t")
@@ -389,4 +356,4 @@ def _loose_opening(line: str) -> re.Match | None:
         return None
     before = line[: at + 3].rstrip(line[at])
     opening = FENCE.match(line[len(before) :])
-    return opening if opening and language(opening[2] or opening[4] or "") == "python" else None
+    return opening if opening and language(opening[2]) == "python" else None
