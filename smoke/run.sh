@@ -48,15 +48,12 @@ else
     (source "$here/smoke/settings.sh" && bash "$here/run_qwen_coder_ppo_single_gpu.sh" "${CPU_OVERRIDES[@]}" "${options[@]}")
 fi
 
-step=$(<"$tracker")
-merged="$WORK/merged"
-"$PYTHON" -m verl.model_merger merge --backend fsdp \
-    --local_dir "$RUN_DIR/checkpoints/global_step_$step/actor" --target_dir "$merged"
+merged=$("$PYTHON" -m evaluation.merge "$RUN_DIR")
 "$PYTHON" -m smoke.check_model "$merged" "$MODEL_PATH"
 
 cat <<END
 
-smoke: step $step is done.
+smoke: step $(<"$tracker") is done.
     metrics       $RUN_DIR/metrics.jsonl
     responses     $RUN_DIR/rollouts  $RUN_DIR/validation
     checkpoints   $RUN_DIR/checkpoints
