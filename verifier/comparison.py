@@ -10,8 +10,8 @@ checkers of contests. Which tokens may differ, and how, follows from how the *ex
     word      everything else           exactly: letters of any case, foreign digits, nan, inf, digits that start with 0
 
 Other modes: "exact", the same bytes but for one line end at the end; "float", as "tokens", but an expected integer is also met
-by a decimal within 1e-6; "lines-unordered", the same lines in any order, blanks and blank lines aside; "source" (also
-"strip"), the plain recipe's: equal text once both ends are stripped.
+by a decimal within 1e-6; "lines-unordered", the same lines in any order, blanks and blank lines aside; "source",
+the plain recipe's: equal text once both ends are stripped.
 
 Returned values: equal as in Python (so 1, 1.0 and True are one value), and besides: a tuple is a list, a float is met
 within 1e-6, a set meets a list that has its elements once each in any order, a dictionary's keys may have become strings in
@@ -131,7 +131,6 @@ MODES: dict[str, Callable[[bytes, bytes], tuple[str, str]]] = {
     "float": _compare_float,
     "lines-unordered": _compare_lines,
     "source": _compare_source,
-    "strip": _compare_source,
 }
 
 
