@@ -4,7 +4,7 @@
 #
 #   bash smoke/run.sh WORK train.parquet validation.parquet      files from prepare_data.py; further arguments are veRL options
 #
-# Everything is written to WORK. Called again with the same WORK it goes on from the last checkpoint for as many steps.
+# DRY_RUN=1 prints the training command only. Everything is written to WORK. Called again with the same WORK it goes on from the last checkpoint for as many steps.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export PYTHON=${PYTHON:-python3}
@@ -38,7 +38,7 @@ if [[ -f $tracker ]]; then done_steps=$(<"$tracker"); fi
 export TOTAL_TRAINING_STEPS=$((done_steps + STEPS))
 export TOTAL_EPOCHS=$TOTAL_TRAINING_STEPS  # an epoch has one step at least
 
-if [[ ! -e $MODEL_PATH ]]; then "$PYTHON" -m smoke.tiny_model "$MODEL_PATH"; fi
+if [[ ! -e $MODEL_PATH && ${DRY_RUN:-0} == 0 ]]; then "$PYTHON" -m smoke.tiny_model "$MODEL_PATH"; fi
 
 if nvidia-smi >/dev/null 2>&1 && "$PYTHON" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())'; then
     bash "$here/run_qwen_coder_ppo_single_gpu.sh" "${options[@]}"
@@ -47,6 +47,8 @@ else
     # shellcheck source=smoke/settings.sh
     (source "$here/smoke/settings.sh" && bash "$here/run_qwen_coder_ppo_single_gpu.sh" "${CPU_OVERRIDES[@]}" "${options[@]}")
 fi
+
+if [[ ${DRY_RUN:-0} != 0 ]]; then exit; fi  # the command is printed
 
 merged=$("$PYTHON" -m evaluation.merge "$RUN_DIR")
 "$PYTHON" -m smoke.check_model "$merged" "$MODEL_PATH"

@@ -3,6 +3,7 @@
 import asyncio
 import filecmp
 import os
+import shlex
 import subprocess
 import sys
 from dataclasses import replace
@@ -69,41 +70,41 @@ def greedy_one_by_one(model, prompt, budget):
 
 def test_greedy_batch_equals_one_by_one(model):
     requests = [Request(prompt, max_new_tokens=12, temperature=0) for prompt in PROMPTS]
-    for prompt, completion in zip(PROMPTS, decode(model, requests, eos_ids=set(), pad_id=0), strict=True):
+    for prompt, completion in zip(PROMPTS, decode(model, requests, eos_ids=set()), strict=True):
         assert completion.tokens == greedy_one_by_one(model, prompt, 12)
 
 
 @pytest.mark.parametrize("temperature", [0.7, 1.0])
 def test_log_probs_are_those_of_a_plain_forward_pass(model, temperature):
     requests = [Request(prompt, 12, temperature, seed=i) for i, prompt in enumerate(PROMPTS)]
-    for prompt, completion in zip(PROMPTS, decode(model, requests, set(), 0), strict=True):
+    for prompt, completion in zip(PROMPTS, decode(model, requests, set()), strict=True):
         expected = forward_log_probs(model, prompt, completion.tokens, temperature)
         torch.testing.assert_close(torch.tensor(completion.log_probs), expected, atol=1e-4, rtol=0)
 
 
 def test_sampling_does_not_depend_on_the_rest_of_the_batch(model):
     requests = [Request(prompt, 12, seed=i) for i, prompt in enumerate(PROMPTS)]
-    together = decode(model, requests, set(), 0)
+    together = decode(model, requests, set())
     for request, completion in zip(requests, together, strict=True):
-        assert decode(model, [request], set(), 0)[0].tokens == completion.tokens
-    assert decode(model, [replace(requests[3], seed=99)], set(), 0)[0].tokens != together[3].tokens
+        assert decode(model, [request], set())[0].tokens == completion.tokens
+    assert decode(model, [replace(requests[3], seed=99)], set())[0].tokens != together[3].tokens
 
 
 def test_budgets_hold_row_by_row(model):
     requests = [Request(PROMPTS[1], budget, temperature=0) for budget in (1, 5, 12)]
-    short, middle, long = (completion.tokens for completion in decode(model, requests, set(), 0))
+    short, middle, long = (completion.tokens for completion in decode(model, requests, set()))
     assert (len(short), len(middle), len(long)) == (1, 5, 12)
     assert long[:5] == middle and long[:1] == short
 
 
 def test_an_answer_ends_with_its_first_end_of_sequence_token(model):
-    free = decode(model, [Request(PROMPTS[2], 12, seed=1)], set(), 0)[0]
+    free = decode(model, [Request(PROMPTS[2], 12, seed=1)], set())[0]
     stop = free.tokens[4]
     cut = free.tokens[: free.tokens.index(stop) + 1]
     others = Request(PROMPTS[0], 12, seed=2)
-    stopped, other = decode(model, [Request(PROMPTS[2], 12, seed=1), others], {stop, 10**6}, 0)
+    stopped, other = decode(model, [Request(PROMPTS[2], 12, seed=1), others], {stop, 10**6})
     assert stopped.tokens == cut and len(stopped.log_probs) == len(cut)
-    assert other.tokens == decode(model, [others], {stop}, 0)[0].tokens  # goes on after its neighbour has ended
+    assert other.tokens == decode(model, [others], {stop})[0].tokens  # goes on after its neighbour has ended
 
 
 def test_choice_follows_the_distribution():
@@ -325,3 +326,50 @@ def test_verl_takes_the_platform_while_it_is_imported(cpu_rollout):
     classes, engine, refusal = done.stdout.splitlines()
     assert (classes, engine) == ("CpuRollout CpuReplica", "FSDPEngineWithLMHead")
     assert refusal.startswith("smoke.cpu_platform came too late") and "VERL_USE_EXTERNAL_MODULES" in refusal
+
+
+# ---- the two-step run's command (tests/test_smoke_run.py runs it)
+
+
+def command_of(tmp_path, **environment):
+    arguments = [ROOT / "smoke" / "run.sh", tmp_path / "work", "t.parquet", "v.parquet", "trainer.val_only=True"]
+    settings = {"DRY_RUN": "1", "PYTHON": sys.executable} | environment
+    done = subprocess.run(["bash", *arguments], env=os.environ | settings, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "work").exists()
+    words = shlex.split(done.stdout[done.stdout.index("verl.trainer.main_ppo") :].replace("\\\n", " "))
+    return dict(word.lstrip("+").split("=", 1) for word in words[1:])
+
+
+def test_without_a_gpu_the_cpu_takes_the_place_of_vllm(tmp_path):
+    options = command_of(tmp_path, CUDA_VISIBLE_DEVICES="")
+    assert options["trainer.device"] == "cpu" and options["actor_rollout_ref.rollout.name"] == "hf"
+    assert options["trainer.total_training_steps"] == "2" and options["trainer.val_only"] == "True"
+    assert options["actor_rollout_ref.model.path"] == str(tmp_path / "work" / "model")
+    assert options["reward.custom_reward_function.path"] == str(ROOT / "code_reward.py")
+
+
+def test_with_a_gpu_nothing_of_the_cpu_run_is_left(tmp_path):
+    driver, python = tmp_path / "nvidia-smi", tmp_path / "python"
+    driver.write_text("#!/bin/sh\n")
+    python.write_text(f'#!/bin/sh\n[ "$1" = -c ] || exec {shlex.quote(sys.executable)} "$@"\n')  # "torch sees the GPU"
+    for program in (driver, python):
+        program.chmod(0o755)
+    options = command_of(tmp_path, PATH=f"{tmp_path}:{os.environ['PATH']}", PYTHON=str(python))
+    assert options["actor_rollout_ref.rollout.name"] == "vllm"
+    assert options["trainer.total_training_steps"] == "2" and options["trainer.val_only"] == "True"
+    assert not {"trainer.device", "critic.strategy", "ray_kwargs.ray_init.num_gpus"} & options.keys()
+
+
+def test_a_second_run_goes_on_where_the_first_ended(tmp_path):
+    checkpoints = tmp_path / "run" / "checkpoints"
+    checkpoints.mkdir(parents=True)
+    (checkpoints / "latest_checkpointed_iteration.txt").write_text("6")
+    done = subprocess.run(
+        ["bash", ROOT / "smoke" / "run.sh", tmp_path, "t.parquet", "v.parquet"],
+        env=os.environ | {"DRY_RUN": "1", "PYTHON": sys.executable, "STEPS": "3"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert "trainer.total_training_steps=9" in done.stdout and "trainer.total_epochs=9" in done.stdout
