@@ -97,7 +97,8 @@ def _untag(value: object) -> object:
     if tag == "bytes":
         return bytes.fromhex(content)
     if tag == "complex":
-        return complex(*content)
+        real, imaginary = content
+        return complex(real, imaginary)
     parts = [_untag(element) for element in content]
     if tag == "tuple":
         return tuple(parts)

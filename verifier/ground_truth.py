@@ -17,8 +17,10 @@ from __future__ import annotations
 
 import ast
 import base64
+import contextlib
 import decimal
 import io
+import itertools
 import json
 import pickle
 import zlib
@@ -67,8 +69,8 @@ class GroundTruth:
 def parse(ground_truth: object) -> GroundTruth:
     """Return the tests of one row, at least one. Raises GroundTruthError."""
     try:
-        row = _loaded(_plain(ground_truth))
-        fn_name, pairs = _name_of(row), list(_pairs(row))
+        parts = list(_parts(_loaded(_plain(ground_truth))))
+        fn_name, pairs = _name_in(parts), [pair for part in parts for pair in _pairs(part)]
         if not pairs:
             raise GroundTruthError("the ground truth holds no tests")
         tests = _call_tests(pairs) if fn_name else _stdin_tests(pairs)
@@ -104,6 +106,8 @@ def _loaded(value: object) -> object:
                 raise GroundTruthError("the ground truth is bytes that are not UTF-8") from None
         if not isinstance(value, str):
             break
+        if not value.strip():
+            raise GroundTruthError("the ground truth is empty")
         try:
             value = _json(value)
         except ValueError:
@@ -148,17 +152,20 @@ def _unpacked(text: str) -> object:
         raise GroundTruthError(problem) from None
 
 
-def _pairs(row: object) -> Iterator[tuple[object, object]]:
-    """Input and output of each test in a row, or in a part of one."""
-    if isinstance(row, list):
-        for record in row:
-            yield _pair(record)
-    elif any(key in row for key in NESTED_KEYS):
-        for key in NESTED_KEYS:
-            if row.get(key):
-                yield from _pairs(_loaded(row[key]))
-    else:
-        inputs, outputs = _pair(row)
+def _parts(row: object) -> Iterator[dict | list]:
+    """The row, and what it holds under NESTED_KEYS."""
+    yield row
+    for key in NESTED_KEYS:
+        if isinstance(row, dict) and row.get(key):
+            yield from _parts(_loaded(row[key]))
+
+
+def _pairs(part: dict | list) -> Iterator[tuple[object, object]]:
+    """Input and output of each test of a part, its nested parts aside."""
+    if isinstance(part, list):
+        yield from map(_pair, part)
+    elif not any(key in part for key in NESTED_KEYS):
+        inputs, outputs = _pair(part)
         if isinstance(inputs, list) and isinstance(outputs, list):
             if len(inputs) != len(outputs):
                 raise GroundTruthError(f"the ground truth has {len(inputs)} inputs but {len(outputs)} outputs")
@@ -181,24 +188,28 @@ def _pair(record: object) -> tuple[object, object]:
     return found[0], found[1]
 
 
-def _name_of(row: object) -> str | None:
-    """The name of the function to call: beside the tests, or in every record or its metadata."""
-    names, call_based = set(), False
-    for record in [row, *(row if isinstance(row, list) else [])]:
+def _name_in(parts: list[dict | list]) -> str | None:
+    """The name of the function to call: beside the tests, or in their records or in the metadata of either."""
+    names, call_based = [], False
+    for record in itertools.chain(*(part if isinstance(part, list) else [part] for part in parts)):
         if isinstance(record, dict):
-            metadata = record.get("metadata")
-            metadata = _loaded(metadata) if isinstance(metadata, str) else metadata
-            for source in (record, metadata if isinstance(metadata, dict) else {}):
-                names.update(source[key] for key in NAME_KEYS if source.get(key) is not None)
             call_based |= record.get("testtype") == "functional"
-    names.discard("")
-    if len(names) > 1 or (call_based and not names):
-        raise GroundTruthError(f"call-based tests need one function's name, and these have {len(names)}")
+            for source in (record, _metadata(record)):
+                names += [source[key] for key in NAME_KEYS if source.get(key) not in (None, "")]
     for name in names:
         if not isinstance(name, str) or not all(part.isidentifier() for part in name.split(".")):
             raise GroundTruthError(f"fn_name is {name!r}, which is no name of a function")
-        return name
-    return None
+    if len(set(names)) > 1 or (call_based and not names):
+        raise GroundTruthError(f"call-based tests need one function's name, and these have {len(set(names))}")
+    return names[0] if names else None
+
+
+def _metadata(record: dict) -> dict:
+    metadata = record.get("metadata")
+    if isinstance(metadata, str):
+        with contextlib.suppress(ValueError):
+            metadata = json.loads(metadata)
+    return metadata if isinstance(metadata, dict) else {}
 
 
 def _kind(value: object) -> str:
