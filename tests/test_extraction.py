@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from verifier.extraction import extract
@@ -147,6 +147,7 @@ ANSWER_TAGS = {
     "without a block in them": (f"{fenced(ADD)}\n<answer>see above</answer>", ADD),
     "twice": (f"<answer>{fenced(DRAFT)}</answer>\nNo:\n<answer>\n{fenced(ADD)}\n</answer>", ADD),
     "in the reasoning": (f"<think><answer>{fenced(DRAFT)}</answer></think>\n{fenced(ADD)}", ADD),
+    "with reasoning in them that has a fence without an end": (f"<answer><think>```\n</answer></think>\n{fenced(ADD)}", ADD),
     "only named": (f"In <answer></answer> tags.\n{fenced(ADD)}", ADD),
     "in a string": (fenced("print('<answer>1</answer>')"), "print('<answer>1</answer>')"),
 }
@@ -321,6 +322,8 @@ texts = st.one_of(
 
 
 @settings(max_examples=1000, deadline=None)
+@example("<answer><think>```\n</answer>", "last")
+@example("a<think>b</think>c", "last")
 @given(texts, st.sampled_from(["last", "first"]))
 def test_never_raises_and_invents_nothing(text: str, rule: str):
     extracted = extract(text, rule)

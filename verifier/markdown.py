@@ -224,7 +224,8 @@ class _Reader:
         rest, column = self._enter(rest, column)
         indent, body = indent_of(rest, column), rest.strip(" \t")
         opening = FENCE.match(body) if indent < 4 else None
-        self.paragraph = bool(body) and not opening and (self.paragraph or indent < 4) and not body.startswith("#")
+        text = bool(body) and not opening and not body.startswith("#") and not _is_rule(body)
+        self.paragraph = text and (self.paragraph or indent < 4)
         return self._open(number, opening, indent) if opening else number + 1
 
     def _descend(self, line: str) -> tuple[str, int, int]:
@@ -300,7 +301,7 @@ class _Reader:
         if not tag[1]:
             block.inner_tags += not answer and kind != "code"
             return False
-        if answer and not self.answer:
+        if answer and (self.thinking or not self.answer):
             return False
         if block.inner_tags and not answer:
             block.inner_tags -= 1
@@ -341,7 +342,8 @@ class _Reader:
         """The text from `start` to `end` without the reasoning in it."""
         inside = [(max(a, start), min(b, end)) for a, b in self.hidden if a < end and b > start]
         ends = [start, *itertools.chain(*inside), end]
-        return "".join(self.text[a:b] for a, b in zip(ends[::2], ends[1::2], strict=True))
+        shown = [self.text[a:b] for a, b in zip(ends[::2], ends[1::2], strict=True)]
+        return "\n".join(filter(None, shown))
 
 
 def _is_rule(body: str) -> bool:
