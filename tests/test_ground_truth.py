@@ -134,7 +134,9 @@ def test_values_that_are_not_wrapped():
 
 def test_a_value_on_each_line():
     row = {"fn_name": "f", "inputs": ['1\n"a"\n[1, {"b": null}]', ""], "outputs": ["[1, 2]", "null"]}
-    assert calls(json.dumps(row)) == [([1, "a", [1, {"b": None}]], Exactly([1, 2])), ([], None)]
+    tests = [([1, "a", [1, {"b": None}]], Exactly([1, 2])), ([], None)]
+    assert calls(json.dumps(row)) == tests
+    assert calls({key: [item.encode() for item in row[key]] if key != "fn_name" else "f" for key in row}) == tests
 
 
 @pytest.mark.parametrize(

@@ -245,19 +245,18 @@ def _text(value: object) -> bytes:
 
 
 def _call_tests(pairs: list[tuple[object, object]]) -> Iterator[Test]:
-    calls_ = [_arguments(arguments) for arguments, _ in pairs]
-    for position in range(max(map(len, calls_))):
-        column = [arguments[position] for arguments in calls_ if position < len(arguments)]
-        if all(map(_is_quoted, column)):  # strings that were written as JSON once more than the rest
-            for arguments in calls_:
-                arguments[position : position + 1] = map(json.loads, arguments[position : position + 1])
-    results = [
-        _value(output) if isinstance(output, str) and isinstance(arguments, str) else output for arguments, output in pairs
-    ]
+    pairs = [tuple(side.decode(errors="replace") if isinstance(side, bytes) else side for side in pair) for pair in pairs]
+    rows = [_arguments(stdin) for stdin, _ in pairs]
+    for position in range(max(map(len, rows))):
+        if all(_is_quoted(row[position]) for row in rows if position < len(row)):
+            for row in rows:  # strings that were written as JSON once more than the rest
+                row[position : position + 1] = map(json.loads, row[position : position + 1])
+    as_text = [isinstance(stdin, str) and isinstance(expected, str) for stdin, expected in pairs]
+    results = [_value(expected) if text else expected for (_, expected), text in zip(pairs, as_text, strict=True)]
     wrapped = all(isinstance(result, list) and len(result) == 1 for result in results)
-    for (written, _), arguments, result in zip(pairs, calls_, results, strict=True):
-        clear = not wrapped if isinstance(result, list) else isinstance(written, str) and isinstance(result, str)
-        yield Test(calls.encode_args(arguments), Exactly(result) if clear and not _is_quoted(result) else result)
+    for row, result, text in zip(rows, results, as_text, strict=True):
+        clear = not wrapped if isinstance(result, list) else text and isinstance(result, str) and not _is_quoted(result)
+        yield Test(calls.encode_args(row), Exactly(result) if clear else result)
 
 
 def _arguments(value: object) -> list:
