@@ -21,17 +21,19 @@ from verifier.verdict import Verdict
 def compute_score(data_source, solution_str, ground_truth, extra_info=None, **kwargs) -> dict[str, float]:
     """Return the reward of one response and what became of it: always the same keys, all floats.
 
-    score        PPO's reward: the pass rate (or, with reward="binary", acc)
+    score        PPO's reward: the pass rate (or, with reward="binary", acc), and shares for format and compiling where
+                 format_weight and compile_weight are set
     pass_rate    share of the tests passed
     format       1 when the answer is in a Python code block
     acc          1 when every test passed
     compile_error, runtime_error, wrong_answer, time_limit, memory_limit, output_limit
                  share of the tests that ended so; with pass_rate and the next two they add up to 1
-    data_error   1 when the row has no usable tests
-    internal_error  1 when the verifier itself failed (after further tries; also said on stderr)
+    data_error   1 when the row has no usable tests, or names an unknown checker
+    internal_error  1 when the verifier itself or the row's checker failed (after further tries; also said on stderr)
 
-    `ground_truth` is the dict or JSON of the data set: inputs, outputs and, for call-based tests, fn_name. `kwargs` are
-    the options of verifier/options.py. Raises ValueError for a wrong option, never for what a model wrote. Safe to call
+    `ground_truth` is the dict or JSON of the data set: inputs, outputs and, for call-based tests, fn_name. A row whose
+    output is to be judged in a way of its own says so in `extra_info["checker"]` (verifier/checkers.py). `kwargs` are the
+    options of verifier/options.py. Raises ValueError for a wrong option, never for what a model wrote. Safe to call
     from threads and from several processes.
     """
     return scoring.score(data_source, solution_str, ground_truth, extra_info, kwargs)

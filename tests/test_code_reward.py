@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import itertools
 import json
 import multiprocessing
 import os
@@ -21,7 +20,6 @@ from verifier import comparison, executor, options, scoring, self_check
 from verifier.verdict import Execution, Limits, Verdict
 
 ROOT = Path(__file__).resolve().parent.parent
-CASES = Path(__file__).parent / "cases" / "verifier_cases.json"
 KEYS = {
     "score", "pass_rate", "format", "acc", "compile_error", "runtime_error", "wrong_answer", "time_limit", "memory_limit",
     "output_limit", "data_error", "internal_error",
@@ -185,7 +183,10 @@ def test_an_internal_error_is_not_averaged_away(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_defaults_are_the_documented_ones() -> None:
-    assert options.read({}, {}) == options.Options(Limits(), "last", "tokens", "pass_rate", None)
+    assert options.read({}, {}) == options.Options(
+        limits=Limits(), block="last", comparison="tokens", row_checkers=True, reward="pass_rate",
+        format_weight=0.0, compile_weight=0.0, max_tests=None,
+    )  # fmt: skip
 
 
 def test_options_from_arguments_and_environment() -> None:
@@ -197,7 +198,7 @@ def test_options_from_arguments_and_environment() -> None:
     assert (chosen.block, chosen.reward) == ("last", "pass_rate")
     assert options.read({"wall_timeout": 7, "timeout": "0.5"}, {}).limits.wall_seconds == 7.0
     source = options.read({"rules": "source"}, {})
-    assert (source.block, source.comparison) == ("first", "source")
+    assert (source.block, source.comparison, source.row_checkers) == ("source", "source", False)
     assert options.read({"rules": "source", "block": "last"}, {}).block == "last"
     assert options.read({"rules": "default"}, {"CODE_REWARD_RULES": "source"}) == options.read({}, {})
 
@@ -213,7 +214,7 @@ def test_options_from_arguments_and_environment() -> None:
     ({}, {"CODE_REWARD_MEMORY_MB": "1g"}, "memory_mb must be a number"),
     ({"max_tests": 2}, {}, "max_tests must be a number, 3 or more"),
     ({"max_tests": 3.5}, {}, "max_tests must be a whole number"),
-    ({"block": "middle"}, {}, "block must be one of last, first, not 'middle'"),
+    ({"block": "middle"}, {}, "block must be one of last, first, source, not 'middle'"),
     ({"comparison": "fuzzy"}, {}, "comparison must be one of "),
     ({"reward": "acc"}, {}, "reward must be one of pass_rate, binary"),
     ({"rules": "verl"}, {}, "rules must be one of default, source"),
@@ -233,24 +234,7 @@ def test_block_and_comparison_options_take_effect() -> None:
     assert judge(two, tests, block="first")["score"] == 1.0
     spaced = {"inputs": [""], "outputs": ["7 8\n"]}
     assert judge(fenced("print('7  8')"), spaced)["score"] == 1.0
-    assert judge(fenced("print('7  8')"), spaced, comparison="strip")["score"] == 0.0
-    assert judge(fenced("print(' 7 8 ')"), spaced, rules="source")["score"] == 1.0
-
-
-def test_max_tests_keeps_first_last_and_largest() -> None:
-    sizes = [5] * 50 + [900] + [7] * 40 + [6]
-    for room in (3, 4, 10, 91):
-        chosen = scoring.select_tests(sizes, room)
-        assert len(chosen) == room
-        assert {0, 50, 91} <= set(chosen)
-        assert list(chosen) == sorted(set(chosen))
-        assert chosen == scoring.select_tests(sizes, room)
-    assert scoring.select_tests(sizes, 92) == scoring.select_tests(sizes, None) == tuple(range(92))
-    by_size = scoring.select_tests(list(range(100)), 12)  # the first is the smallest here, the last the largest
-    gaps = [after - before for before, after in itertools.pairwise(by_size)]
-    assert max(gaps) <= 12
-    tests = {"inputs": ["1"] * 9 + ["2"], "outputs": ["1"] * 10}
-    assert judge(fenced("print(input())"), tests, max_tests=4)["pass_rate"] == 0.75
+    assert judge(fenced("print('7  8')"), spaced, comparison="exact")["score"] == 0.0
 
 
 # --- called from everywhere ---
@@ -380,27 +364,6 @@ def test_self_check_fails_where_a_number_is_off(name: str, value: float, capsys:
         tempfile.tempdir = scratch
     lines = capsys.readouterr().out.splitlines()
     assert any("-> FAILED: expected" in line for line in lines) or lines[1] != lines[1].replace("score=0.00", "")
-
-
-# --- the shared cases ---
-
-
-def cases(*kinds: str) -> list:
-    if not CASES.exists():
-        return []
-    rows = json.loads(CASES.read_text())
-    return [pytest.param(row, id=row["id"]) for row in rows if row["id"].split("-")[0] in kinds]
-
-
-@pytest.mark.parametrize("case", cases("io", "run", "res"))
-def test_case(case: dict) -> None:
-    numbers = judge(case["response"], json.dumps(case["ground_truth"]), timeout=1.0, wall_timeout=4.0, memory_mb=256)
-    expected = case["expect"]
-    assert numbers["internal_error"] == 0.0
-    if expected["score"] is not None:
-        assert numbers["score"] == pytest.approx(expected["score"])
-    if expected["format"] is not None:
-        assert numbers["format"] == expected["format"]
 
 
 def test_the_module_holds_nothing_that_breaks_outside_sys_modules() -> None:

@@ -19,7 +19,10 @@ PREFIX = "CODE_REWARD_"
 OTHER_VARIABLES = ("CONCURRENCY", "LOG_DIR", "RUN")  # read elsewhere: cores.py, reward_log.py, process.py
 VERL_ARGUMENTS = ("reward_router_address", "reward_model_tokenizer")  # veRL passes them to every reward function
 WALL_FACTOR = 3  # wall_timeout follows timeout where only that is given
-SOURCE_RULES = {"block": "first", "comparison": "source"}  # what the source recipe does
+SOURCE_RULES = {"block": "source", "comparison": "source", "row_checkers": False}  # what the source recipe does
+# Half of the score is the tests' at the least, or a program that only compiles would be worth the trouble.
+MAX_FORMAT_WEIGHT, MAX_COMPILE_WEIGHT = 0.2, 0.3
+CHOICES = ("block", "comparison", "reward", "format_weight", "compile_weight", "max_tests")  # fields of Options, as given
 
 
 @dataclass(frozen=True)
@@ -27,9 +30,12 @@ class Options:
     """How a response is judged; the defaults are the README's."""
 
     limits: Limits = field(default_factory=Limits)
-    block: str = "last"  # which Python block is the program: "last" or "first"
+    block: str = "last"  # which Python block is the program: "last", "first", or "source" (the first, by a pattern)
     comparison: str = "tokens"  # how stdout is compared: one of comparison.MODES
-    reward: str = "pass_rate"  # the score: "pass_rate", or "binary" (1 when every test passed)
+    row_checkers: bool = True  # a row's own checker (checkers.py) comes before `comparison`
+    reward: str = "pass_rate"  # what the tests earn: "pass_rate", or "binary" (1 when every test passed)
+    format_weight: float = 0.0  # share of the score for a Python block
+    compile_weight: float = 0.0  # share of the score for a program that compiles
     max_tests: int | None = None  # run at most so many tests of a problem
 
 
@@ -46,7 +52,7 @@ def read(arguments: Mapping[str, object], environ: Mapping[str, str] = os.enviro
     values = {name: PARSERS[name](name, value) for name, value in given.items()}
 
     rules = SOURCE_RULES if values.get("rules") == "source" else {}
-    chosen = {name: values[name] for name in ("block", "comparison", "reward", "max_tests") if name in values}
+    chosen = {name: values[name] for name in CHOICES if name in values}
     return Options(limits=_limits(values), **{**rules, **chosen})
 
 
@@ -71,14 +77,15 @@ def _known(name: str, as_given: str, prefix: str) -> str:
     raise ValueError(f"code_reward has no option {as_given}: {hint}the options are {', '.join(written.values())}")
 
 
-def _number(at_least: float) -> Callable[[str, object], float]:
+def _number(at_least: float, at_most: float = math.inf) -> Callable[[str, object], float]:
     def parse(name: str, value: object) -> float:
         try:
             number = float(value)
         except (TypeError, ValueError):
             number = math.nan
-        if isinstance(value, bool) or not at_least <= number < math.inf:
-            raise ValueError(f"code_reward's option {name} must be a number, {at_least:g} or more, not {value!r}")
+        if isinstance(value, bool) or not at_least <= number <= at_most or number == math.inf:
+            span = f", {at_least:g} or more" if at_most == math.inf else f" from {at_least:g} to {at_most:g}"
+            raise ValueError(f"code_reward's option {name} must be a number{span}, not {value!r}")
         return number
 
     return parse
@@ -108,8 +115,10 @@ PARSERS: dict[str, Callable[[str, object], object]] = {
     "wall_timeout": _number(0.1),  # seconds a test
     "memory_mb": _number(1),  # MiB for the program, interpreter not counted
     "rules": _one_of("default", "source"),
-    "block": _one_of(*extraction.RULES),
+    "block": _one_of(*extraction.RULES, "source"),
     "comparison": _one_of(*comparison.MODES),
     "reward": _one_of("pass_rate", "binary"),
+    "format_weight": _number(0, MAX_FORMAT_WEIGHT),
+    "compile_weight": _number(0, MAX_COMPILE_WEIGHT),
     "max_tests": _whole(3),  # the first, the last and the largest always run
 }

@@ -24,6 +24,10 @@ if os.fork() == 0:
         time.sleep(600)
     os._exit(0)
 """
+CHECKER = """def check(input, expected, output):
+    a, b = map(int, output.split())
+    return a + b == int(input)
+"""
 
 # name, program, tests, options, the numbers that must come back
 CASES = (
@@ -65,8 +69,8 @@ def main(compute_score: Callable[..., dict[str, float]]) -> int:
 
 
 def _run_checks(compute_score: Callable[..., dict[str, float]], folder: str) -> int:
-    def judge(response: str, tests: dict, **arguments: object) -> dict[str, float]:
-        return compute_score("self-check", response, tests, {"index": 0}, **arguments)
+    def judge(response: str, tests: dict, checker: str | None = None, **arguments: object) -> dict[str, float]:
+        return compute_score("self-check", response, tests, {"index": 0, "checker": checker}, **arguments)
 
     all_ok = True
     for label, response, expected in (
@@ -86,6 +90,8 @@ def _run_checks(compute_score: Callable[..., dict[str, float]], folder: str) -> 
 
     for name, program, tests, arguments, expected in CASES:
         report(name, _difference(judge(_fenced(program), tests, **arguments), expected))
+    sums = judge(_fenced("print(input(), 0)"), {"inputs": ["7"], "outputs": ["3 4"]}, CHECKER)
+    report("checker program", _difference(sums, {"score": 1.0, "internal_error": 0.0}))
     # A response that was cut off at the length limit still holds its program.
     unclosed = f"Here it is:\n```python\n{ADD}"
     report("unclosed fence", _difference(judge(unclosed, SUM_TESTS), {"score": 1.0}))
@@ -116,7 +122,14 @@ def _in_thread(judge: Callable[[], dict[str, float]]) -> dict[str, float]:
 
 def left_behind(folder: str) -> str:
     """Name what is still there: files below `folder`, and processes whose environment points there; "" for none."""
-    time.sleep(0.05)  # a killed process is not gone at once
+    for _ in range(40):  # a killed process is not gone at once, on a busy machine least of all
+        time.sleep(0.05)
+        if not (left := _leftovers(folder)):
+            break
+    return left
+
+
+def _leftovers(folder: str) -> str:
     files = [str(path) for path in Path(folder).rglob("*")]
     processes = []
     for environ in Path("/proc").glob("[0-9]*/environ"):
