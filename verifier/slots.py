@@ -1,0 +1,167 @@
+"""Host-wide slots: how many tests run at once, whatever the number of processes that ask.
+
+A slot is a listening socket with a name in Linux's abstract namespace: the kernel takes it back when its holder
+dies, however it dies, and nothing lies on disk. Who finds all slots taken connects to them and waits; a slot
+that is given back is passed over its oldest waiting connection, so processes are served in turn.
+Each user has slots of their own; containers share them only where they share a network namespace.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import select
+import socket
+import threading
+import time
+
+CONCURRENCY = "CODE_REWARD_CONCURRENCY"
+_RETRY_SECONDS = 1.0
+_TURN_SECONDS = 1.0  # a response that has held its slot for so long lets a waiting one go first
+
+
+def _quota_of(path: str) -> float:
+    """Cores that one cgroup folder allows; infinite where it does not say."""
+    for name, second in (("cpu.max", None), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
+        try:
+            with open(os.path.join(path, name)) as file:
+                words = file.read().split()
+            if second is not None:
+                with open(os.path.join(path, second)) as file:
+                    words += file.read().split()
+            quota, period = words
+            if quota not in ("max", "-1"):
+                return int(quota) / int(period)
+        except (OSError, ValueError):
+            continue
+    return float("inf")
+
+
+def cgroup_cores(groups: str = "/proc/self/cgroup", root: str = "/sys/fs/cgroup") -> float:
+    """Cores that the cgroups of this process, and all above them, allow (versions 1 and 2)."""
+    allowed = float("inf")
+    try:
+        with open(groups) as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return allowed
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        for base in (root, *(os.path.join(root, name) for name in (controllers, "cpu", "unified") if name)):
+            folder = path
+            while True:  # inside a container the path may be the host's: then only the root is found
+                allowed = min(allowed, _quota_of(os.path.join(base, folder.lstrip("/"))))
+                if folder in ("/", ""):
+                    break
+                folder = os.path.dirname(folder)
+    return allowed
+
+
+def default_count() -> int:
+    """CODE_REWARD_CONCURRENCY, or three quarters of the cores this process may really use, rounded up."""
+    text = os.environ.get(CONCURRENCY, "").strip()
+    if text:
+        if not text.isdecimal() or int(text) < 1:
+            raise ValueError(f"{CONCURRENCY}={text!r} must be a whole number of tests to run at once, 1 or more.")
+        return int(text)
+    cores = min(len(os.sched_getaffinity(0)), cgroup_cores())
+    return max(1, int(cores * 0.75 + 0.999))
+
+
+class Slot:
+    """One held slot."""
+
+    def __init__(self, index: int, listener: socket.socket) -> None:
+        self.index = index
+        self.listener = listener
+        self.since = time.monotonic()
+
+
+class Slots:
+    """The slots of this host as one process sees them. Threads of it wait for each other, then for the host."""
+
+    def __init__(self, count: int, name: str = "") -> None:
+        self.count = count
+        self.name = name or f"code-reward-{os.getuid()}"
+        self.held: set[socket.socket] = set()
+        self._turn = threading.Lock()
+
+    def _address(self, index: int) -> str:
+        return f"\0{self.name}-{index}"
+
+    def acquire(self) -> Slot:
+        """Wait for a slot."""
+        with self._turn:
+            while True:
+                slot = self._take_free() or self._wait()
+                if slot is not None:
+                    self.held.add(slot.listener)
+                    return slot
+
+    def _take_free(self) -> Slot | None:
+        first = random.randrange(self.count)
+        for step in range(self.count):
+            index = (first + step) % self.count
+            listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                listener.bind(self._address(index))
+                listener.listen(1024)
+                return Slot(index, listener)
+            except OSError:
+                listener.close()
+        return None
+
+    def _wait(self) -> Slot | None:
+        """Queue at every slot; None when one may have become free without being passed on."""
+        waiting: dict[int, tuple[int, socket.socket]] = {}
+        poll = select.poll()
+        try:
+            for index in range(self.count):
+                connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+                waiting[connection.fileno()] = index, connection
+                try:
+                    connection.connect(self._address(index))
+                except OSError:  # given back, or not listening yet
+                    time.sleep(0.001)
+                    return None
+                poll.register(connection, select.POLLIN)
+            for descriptor, _ in poll.poll(_RETRY_SECONDS * 1000):
+                index, connection = waiting[descriptor]
+                try:
+                    _, passed, _, _ = socket.recv_fds(connection, 1, 1)
+                except OSError:
+                    continue
+                if passed:
+                    return Slot(index, socket.socket(fileno=passed[0]))
+            return None
+        finally:
+            for _, connection in waiting.values():
+                connection.close()
+
+    def release(self, slot: Slot) -> None:
+        """Pass a slot to whoever waits longest, or give it back. Closing a connection to a dead waiter skips it."""
+        self.held.discard(slot.listener)
+        slot.listener.setblocking(False)
+        with slot.listener:
+            while True:
+                try:
+                    connection, _ = slot.listener.accept()
+                except OSError:
+                    return
+                with connection:
+                    try:
+                        socket.send_fds(connection, [b"s"], [slot.listener.fileno()])
+                        return
+                    except OSError:
+                        continue
+
+    def let_others_go_first(self, slot: Slot) -> Slot:
+        """Between two tests of a long response: give way if someone waits and this slot has been held for long."""
+        if time.monotonic() - slot.since < _TURN_SECONDS:
+            return slot
+        if not select.select([slot.listener], [], [], 0)[0]:
+            return slot
+        self.release(slot)
+        return self.acquire()
