@@ -108,7 +108,7 @@ def _start_session(sources: list[int], connection: socket, sessions: dict[int, t
             session.serve(connection, sources, chosen)
             status = 0
         except BaseException as error:
-            os.write(2, f"session: {type(error).__name__}: {error}\n".encode())
+            connection.send(wire.FAILED + f"{type(error).__name__}: {error}".encode("utf-8", "replace")[:2000])
         finally:
             os._exit(status)
     sessions[pid] = os.pidfd_open(pid), connection

@@ -112,7 +112,7 @@ def make_view(folders: list[str], hidden: list[str], shown: list[str]) -> list[t
 
 
 def start_pid_namespace() -> int:
-    """Make a pid namespace for the children to come; returns the pid of its first process, which only waits.
+    """Make a pid namespace for all children to come; returns the pid of its first process, which only waits.
 
     Killing that one kills all. It is not the program itself, since a first process ignores its own signals.
     """
@@ -130,8 +130,7 @@ def start_pid_namespace() -> int:
     return init
 
 
-def end_pid_namespace(init: int, own_namespace: int) -> None:
-    """Kill everything in the namespace of `init` and go back to making children in one's own."""
+def end_pid_namespace(init: int) -> None:
+    """Kill everything in the namespace of `init`; returns when all of it is gone."""
     os.kill(init, signal.SIGKILL)
-    os.waitpid(init, 0)  # returns when every process of the namespace is gone
-    linux.setns(own_namespace, linux.CLONE_NEWPID)
+    os.waitpid(init, 0)

@@ -153,20 +153,11 @@ def _tree(starts: list[tuple[int, list[Instruction]]]) -> list[Instruction]:
     return [(AT_LEAST, 0, 1, starts[middle][0]), (JUMP, 0, 0, len(low)), *low, *high]
 
 
-def build(machine: str, *, allow_open: bool = True, allow_processes: bool = False) -> list[Instruction]:
-    """Assemble the filter for a machine ("x86_64" or "aarch64"). Without `allow_open` no path can be opened."""
-    column = list(AUDIT_ARCH).index(machine)
-    rules = {name: _constant(ALLOW) for name in _ALLOWED}
-    rules |= {name: _constant(ALLOW if allow_open else fail(errno.EACCES)) for name in _OPENING}
-    if allow_processes:
-        rules |= {name: _constant(ALLOW) for name in _FORKING}
-    rules |= _checked_rules(allow_processes)
-    by_number = {CALLS[name][column]: rule for name, rule in rules.items() if CALLS[name][column] is not None}
-
-    denied = _constant(fail(errno.EPERM))
+def assemble(machine: str, rules: dict[int, list[Instruction]], otherwise: int) -> list[Instruction]:
+    """A whole filter. rules: what to do for a call's number, ending in a return; otherwise: for those without."""
     starts: list[tuple[int, list[Instruction]]] = []
     for number in range(_NEWEST_CALL):
-        rule = by_number.get(number, denied)
+        rule = rules.get(number, _constant(otherwise))
         if not starts or starts[-1][1] != rule:
             starts.append((number, rule))
     starts.append((_NEWEST_CALL, _constant(fail(errno.ENOSYS))))
@@ -178,6 +169,18 @@ def build(machine: str, *, allow_open: bool = True, allow_processes: bool = Fals
         (LOAD, 0, 0, 0),
         *_tree(starts),
     ]
+
+
+def build(machine: str, *, allow_open: bool = True, allow_processes: bool = False) -> list[Instruction]:
+    """The filter of a test, for "x86_64" or "aarch64". Without `allow_open` no path can be opened."""
+    column = list(AUDIT_ARCH).index(machine)
+    rules = {name: _constant(ALLOW) for name in _ALLOWED}
+    rules |= {name: _constant(ALLOW if allow_open else fail(errno.EACCES)) for name in _OPENING}
+    if allow_processes:
+        rules |= {name: _constant(ALLOW) for name in _FORKING}
+    rules |= _checked_rules(allow_processes)
+    by_number = {CALLS[name][column]: rule for name, rule in rules.items() if CALLS[name][column] is not None}
+    return assemble(machine, by_number, fail(errno.EPERM))
 
 
 class Filter:

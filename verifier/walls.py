@@ -163,8 +163,7 @@ def attempt(mode: str, numpy_parent: str | None, allow_processes: bool) -> str:
                 os._exit(0)
             os.waitpid(pid, 0)
             if inner:
-                os.kill(inner, signal.SIGKILL)
-                os.waitpid(inner, 0)
+                namespaces.end_pid_namespace(inner)
         except BaseException as error:
             os.write(3 if "walls" in locals() else write, json.dumps(str(error) or repr(error)).encode())
         os._exit(0)
