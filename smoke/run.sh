@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# Two PPO steps of a tiny model through the real run script: rollout, reward, critic, checkpoint, merge. With a GPU it is
+# the run that trains a real model, only smaller; without one, smoke/settings.sh replaces vLLM and CUDA.
+#
+#   bash smoke/run.sh WORK train.parquet validation.parquet      files from prepare_data.py; further arguments are veRL options
+#
+# Everything is written to WORK. Called again with the same WORK it goes on from the last checkpoint for as many steps.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+export PYTHON=${PYTHON:-python3}
+export PYTHONPATH="$here${PYTHONPATH:+:$PYTHONPATH}"
+
+if (($# < 3)); then
+    echo "usage: bash smoke/run.sh WORK train.parquet validation.parquet [veRL option ...]" >&2
+    exit 2
+fi
+WORK=$(realpath -m "$1")
+TRAIN_FILE=$(realpath -m "$2")
+VAL_FILE=$(realpath -m "$3")
+shift 3
+export TRAIN_FILE VAL_FILE
+
+STEPS=${STEPS:-2}
+export RUN_DIR="$WORK/run"
+export MODEL_PATH=${MODEL_PATH:-$WORK/model}
+export EXPERIMENT_NAME=${EXPERIMENT_NAME:-smoke}
+export MAX_PROMPT_LENGTH=${MAX_PROMPT_LENGTH:-384} MAX_RESPONSE_LENGTH=${MAX_RESPONSE_LENGTH:-48}
+export TRAIN_BATCH_SIZE=${TRAIN_BATCH_SIZE:-16} PPO_MINI_BATCH_SIZE=${PPO_MINI_BATCH_SIZE:-8}
+export ACTOR_LR=${ACTOR_LR:-1e-4} CRITIC_LR=${CRITIC_LR:-1e-3}  # large enough for two steps to show in the weights
+export ROLLOUT_GPU_MEM_UTIL=${ROLLOUT_GPU_MEM_UTIL:-0.2} ENFORCE_EAGER=${ENFORCE_EAGER:-True}
+export SAVE_FREQ=${SAVE_FREQ:-$STEPS} TEST_FREQ=${TEST_FREQ:-$STEPS}
+export HF_HUB_OFFLINE=1  # nothing is downloaded
+
+tracker="$RUN_DIR/checkpoints/latest_checkpointed_iteration.txt"
+done_steps=0
+if [[ -f $tracker ]]; then done_steps=$(<"$tracker"); fi
+export TOTAL_TRAINING_STEPS=$((done_steps + STEPS))
+export TOTAL_EPOCHS=$TOTAL_TRAINING_STEPS  # an epoch has one step at least
+
+if [[ ! -e $MODEL_PATH ]]; then "$PYTHON" -m smoke.tiny_model "$MODEL_PATH"; fi
+
+if nvidia-smi >/dev/null 2>&1 && "$PYTHON" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())'; then
+    bash "$here/run_qwen_coder_ppo_single_gpu.sh" "$@"
+else
+    echo "smoke: no GPU here, so transformers generates on the CPU in place of vLLM"
+    # shellcheck source=smoke/settings.sh
+    (source "$here/smoke/settings.sh" && bash "$here/run_qwen_coder_ppo_single_gpu.sh" "${CPU_OVERRIDES[@]}" "$@")
+fi
+
+step=$(<"$tracker")
+merged="$WORK/merged"
+"$PYTHON" -m verl.model_merger merge --backend fsdp \
+    --local_dir "$RUN_DIR/checkpoints/global_step_$step/actor" --target_dir "$merged"
+"$PYTHON" -m smoke.check_model "$merged" "$MODEL_PATH"
+
+cat <<END
+
+smoke: step $step is done.
+    metrics       $RUN_DIR/metrics.jsonl
+    responses     $RUN_DIR/rollouts  $RUN_DIR/validation
+    checkpoints   $RUN_DIR/checkpoints
+    merged model  $merged
+On a machine with a GPU, the same for Qwen2.5-Coder-0.5B:
+    python3 prepare_data.py && bash run_qwen_coder_ppo_single_gpu.sh
+END
