@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from verifier import linux, seccomp  # noqa: E402
+from verifier import linux, seccomp
 
 CAPABILITIES = 0xA80425FB
 # unshare setns mount umount2 pivot_root bpf fanotify_init fsopen fsconfig fsmount fspick open_tree move_mount

@@ -7,6 +7,7 @@ has a server of its own, which ends when the process does.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import fcntl
 import json
 import logging
@@ -153,10 +154,8 @@ def open_session(sources: list[bytes]) -> socket.socket:
 def close_session(connection: socket.socket) -> None:
     """End a session; a test that is still running is killed."""
     _sockets.discard(connection)
-    try:
+    with contextlib.suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)  # also for copies that a fork of this process may hold
-    except OSError:
-        pass
     connection.close()
 
 

@@ -14,15 +14,15 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from verifier import calls, client, slots, wire
+from verifier import calls, client, cores, slots, wire
 from verifier.client import ServerError
 from verifier.slots import Slots
 from verifier.verdict import Execution, Limits, Verdict
 
 _COMPILE_WAIT_SECONDS = 300  # a hang ceiling: compiling is bounded by CPU time on the other side
-_PAUSES = (0.1, 0.5, 2.0)  # before each further try where this process has no descriptors or memory left
+START_PAUSES = (0.1, 0.5, 2.0)  # before each further try where this process has no descriptors or memory left
 
-_slots = Slots(slots.default_count())
+_slots = Slots(cores.concurrency())
 
 
 def _fresh_slots() -> None:
@@ -118,22 +118,22 @@ class _Response:
     def run_patiently(self, stdin: bytes, limits: Limits, stdout_limit: int) -> Execution:
         """One test. Where the fork server fails it is tried once more; where the machine is short of something, later."""
         failures = 0
-        pauses = iter(_PAUSES)
+        pauses = iter(START_PAUSES)
         while True:
             try:
                 return self._run(stdin, limits, stdout_limit)
             except _CompileError as error:
-                return Execution(Verdict.CE, message=str(error))
+                return Execution(Verdict.CE, ran=False, message=str(error))
             except ServerError as error:
                 self._end_session()
                 failures += 1
                 if failures == 2:
-                    return Execution(Verdict.IE, message=str(error))
+                    return Execution(Verdict.IE, ran=False, message=str(error))
             except (OSError, MemoryError) as error:
                 self._end_session()
                 pause = next(pauses, None)
                 if pause is None:
-                    return Execution(Verdict.IE, message=f"{type(error).__name__}: {error}")
+                    return Execution(Verdict.IE, ran=False, message=f"{type(error).__name__}: {error}")
                 time.sleep(pause)
 
     def _run(self, stdin: bytes, limits: Limits, stdout_limit: int) -> Execution:
@@ -180,9 +180,7 @@ class _Response:
             raise ServerError(f"the session ended before the first test ({text})")
 
     def _exchange(self, files: list[int], limits: Limits, stdout_limit: int) -> bytes:
-        request = wire.TEST.pack(
-            limits.cpu_seconds, limits.wall_seconds, limits.memory_bytes, stdout_limit, self.slot.index
-        )
+        request = wire.TEST.pack(limits.cpu_seconds, limits.wall_seconds, limits.memory_bytes, stdout_limit, self.slot.index)
         try:
             socket.send_fds(self.session, [request], files)
         except ConnectionError as error:

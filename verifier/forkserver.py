@@ -9,6 +9,7 @@ Run as a script: `python -S -s -B forkserver.py serve|probe DETAILS`.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import os
@@ -85,10 +86,8 @@ def _reap(sessions: dict[int, tuple[int, socket]]) -> None:
             process, connection = sessions.pop(pid)
             os.close(process)
             if status:
-                try:
+                with contextlib.suppress(OSError):
                     connection.send(wire.DIED + str(os.waitstatus_to_exitcode(status)).encode())
-                except OSError:
-                    pass
             connection.close()
 
 

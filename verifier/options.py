@@ -15,7 +15,12 @@ from dataclasses import dataclass, field, replace
 from verifier.verdict import Limits
 
 PREFIX = "CODE_REWARD_"
-OTHER_VARIABLES = ("CONCURRENCY", "LOG_DIR", "RUN")  # read elsewhere: cores.py, reward_log.py, process.py
+OTHER_VARIABLES = (
+    "CONCURRENCY",
+    "ISOLATION",
+    "ALLOW_PROCESSES",
+    "LOG_DIR",
+)  # read elsewhere: cores.py, isolation.py, reward_log.py
 VERL_ARGUMENTS = ("reward_router_address", "reward_model_tokenizer")  # veRL passes them to every reward function
 WALL_FACTOR = 3  # wall_timeout follows timeout where only that is given
 SOURCE_RULES = {"block": "first", "comparison": "strip"}  # what the source recipe does

@@ -1,3 +1,4 @@
+# ruff: noqa: SIM105 - suppress() looks names up in builtins, which the program may have replaced
 """Running a program in a forked interpreter so that it notices no difference from `python3 file.py`.
 
 Everything the interpreter does around a script is done here by hand: standard streams, a fresh __main__,
@@ -120,6 +121,15 @@ def _exit_status(code: object) -> int:
     return 1
 
 
+def _show_both(second: BaseException, first: BaseException) -> None:
+    try:
+        for title, error in (("Error in sys.excepthook:", second), ("\nOriginal exception was:", first)):
+            sys.stderr.write(f"{title}\n")
+            sys.__excepthook__(type(error), error, error.__traceback__)
+    except BaseException:
+        pass
+
+
 def _execute(code: CodeType, namespace: dict[str, object]) -> int:
     try:
         exec(code, namespace)
@@ -129,8 +139,8 @@ def _execute(code: CodeType, namespace: dict[str, object]) -> int:
         try:
             error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next  # less our own frame
             sys.excepthook(type(error), error, error.__traceback__)
-        except BaseException:
-            pass
+        except BaseException as second:
+            _show_both(second, error)
         return 1
     return 0
 
@@ -139,7 +149,11 @@ def _flushed(stream: object) -> bool:
     try:
         if stream is not None and not getattr(stream, "closed", False):
             stream.flush()
-    except BaseException:
+    except BaseException as error:
+        try:
+            sys.stderr.write(f"Exception ignored in: {stream!r}\n{type(error).__name__}: {error}\n")
+        except BaseException:
+            pass
         return False
     return True
 
@@ -184,7 +198,7 @@ def run_program(code: CodeType) -> None:
         while frame.f_back is not None:
             depth, frame = depth + 1, frame.f_back
         del frame
-        sys.setrecursionlimit(1000 + depth + 1)  # our own frames below the program's do not count against it
+        sys.setrecursionlimit(1000 + depth + 3)  # what lies below the program's own frames does not count against it
         status = _execute(code, namespace)
         del main, namespace
         status = _finish(status)

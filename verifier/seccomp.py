@@ -191,9 +191,7 @@ class Filter:
         self._memory = ctypes.create_string_buffer(packed, len(packed))
         self._pids = [8 * i + 4 for i, instruction in enumerate(instructions) if instruction[3] == OWN_PID]
         # struct sock_fprog: a length, padding, a pointer
-        self._program = ctypes.create_string_buffer(
-            struct.pack("HxxxxxxP", len(instructions), ctypes.addressof(self._memory))
-        )
+        self._program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(instructions), ctypes.addressof(self._memory)))
 
     def install(self, pid: int) -> None:
         """Confine the calling process for good. no_new_privs must be set. Raises OSError."""

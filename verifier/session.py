@@ -6,19 +6,19 @@ status; the child has no descriptor on which it could say anything about itself.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import resource
 import select
 import signal
-import sys
 import time
-from _socket import MSG_CMSG_CLOEXEC, SOL_SOCKET, SCM_RIGHTS, socket
+from _socket import MSG_CMSG_CLOEXEC, SCM_RIGHTS, SOL_SOCKET, socket
 from math import ceil
 from types import CodeType
 
 from verifier import linux, namespaces, runner, wire
-from verifier.walls import Walls, confine
+from verifier.walls import Walls, confine, confine_session
 
 _COMPILE_CPU_SECONDS = 20
 _COMPILE_MEMORY_BYTES = 4 << 30
@@ -87,9 +87,7 @@ class _Test:
         """Move what waits on stderr into the ring, inside the kernel. False: every writer is gone."""
         place = self.written % wire.STDERR_RING
         try:
-            moved = os.splice(
-                self.stderr, self.ring, wire.STDERR_RING - place, offset_dst=place, flags=os.SPLICE_F_NONBLOCK
-            )
+            moved = os.splice(self.stderr, self.ring, wire.STDERR_RING - place, offset_dst=place, flags=os.SPLICE_F_NONBLOCK)
         except BlockingIOError:
             return True
         self.written += moved
@@ -110,20 +108,16 @@ class _Test:
         return wire.NOT_KILLED
 
 
-def _set_limits(cpu: float, memory: int, output: int, address_space: int) -> None:
-    for kind, value in (
-        (resource.RLIMIT_CPU, ceil(cpu) + 1),  # for the case that nobody watches any more
-        (resource.RLIMIT_FSIZE, output + 1),  # one more byte tells too much from just enough
-        (resource.RLIMIT_AS, address_space + memory + _ADDRESS_SPACE_SLACK),
-        (resource.RLIMIT_NOFILE, _FILES_OPEN),
-        (resource.RLIMIT_CORE, 0),
-    ):
-        hard = resource.getrlimit(kind)[1]
-        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(kind, (value, value))
-    hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
-    soft = memory if hard == resource.RLIM_INFINITY else min(memory, hard)
-    resource.setrlimit(resource.RLIMIT_STACK, (soft, hard))
+def _capped(kind: int, value: int) -> int:
+    hard = resource.getrlimit(kind)[1]
+    return value if hard == resource.RLIM_INFINITY else min(value, hard)
+
+
+def _set_common_limits() -> None:
+    """Those that are the same for every test, set once: children inherit them."""
+    files = _capped(resource.RLIMIT_NOFILE, _FILES_OPEN)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 class Session:
@@ -135,6 +129,8 @@ class Session:
         self.code = code
         self.address_space, self.resident = _memory("self")  # the interpreter's own share
         self.pid = os.getpid()
+        _set_common_limits()
+        confine_session(walls)
 
     def _child(self, files: list[int], stderr: int, limits: tuple[float, float, int, int, int]) -> None:
         """In the forked child: put up the walls and become the program. Never returns."""
@@ -146,7 +142,15 @@ class Session:
             if len(files) > 3:
                 os.dup2(files[3], 3)
             os.setsid()
-            _set_limits(cpu, memory, output, self.address_space)
+            for kind, value in (
+                (resource.RLIMIT_CPU, ceil(cpu) + 1),  # for the case that nobody watches any more
+                (resource.RLIMIT_FSIZE, output + 1),  # one more byte tells too much from just enough
+                (resource.RLIMIT_AS, self.address_space + memory + _ADDRESS_SPACE_SLACK),
+            ):
+                value = _capped(kind, value)
+                resource.setrlimit(kind, (value, value))
+            stack = resource.getrlimit(resource.RLIMIT_STACK)[1]
+            resource.setrlimit(resource.RLIMIT_STACK, (_capped(resource.RLIMIT_STACK, memory), stack))
             confine(self.walls, slot, self.pid, 3 + (len(files) > 3))
         except BaseException as error:
             os.write(2, f"the test's process could not be confined: {error}".encode())
@@ -236,10 +240,8 @@ class Session:
 
 
 def _kill_group(pid: int) -> None:
-    try:
+    with contextlib.suppress(OSError):
         os.killpg(pid, signal.SIGKILL)
-    except OSError:
-        pass
 
 
 def _kill_orphans() -> None:

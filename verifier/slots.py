@@ -15,59 +15,8 @@ import socket
 import threading
 import time
 
-CONCURRENCY = "CODE_REWARD_CONCURRENCY"
 _RETRY_SECONDS = 1.0
 _TURN_SECONDS = 1.0  # a response that has held its slot for so long lets a waiting one go first
-
-
-def _quota_of(path: str) -> float:
-    """Cores that one cgroup folder allows; infinite where it does not say."""
-    for name, second in (("cpu.max", None), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
-        try:
-            with open(os.path.join(path, name)) as file:
-                words = file.read().split()
-            if second is not None:
-                with open(os.path.join(path, second)) as file:
-                    words += file.read().split()
-            quota, period = words
-            if quota not in ("max", "-1"):
-                return int(quota) / int(period)
-        except (OSError, ValueError):
-            continue
-    return float("inf")
-
-
-def cgroup_cores(groups: str = "/proc/self/cgroup", root: str = "/sys/fs/cgroup") -> float:
-    """Cores that the cgroups of this process, and all above them, allow (versions 1 and 2)."""
-    allowed = float("inf")
-    try:
-        with open(groups) as file:
-            lines = file.read().splitlines()
-    except OSError:
-        return allowed
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        if controllers and "cpu" not in controllers.split(","):
-            continue
-        for base in (root, *(os.path.join(root, name) for name in (controllers, "cpu", "unified") if name)):
-            folder = path
-            while True:  # inside a container the path may be the host's: then only the root is found
-                allowed = min(allowed, _quota_of(os.path.join(base, folder.lstrip("/"))))
-                if folder in ("/", ""):
-                    break
-                folder = os.path.dirname(folder)
-    return allowed
-
-
-def default_count() -> int:
-    """CODE_REWARD_CONCURRENCY, or three quarters of the cores this process may really use, rounded up."""
-    text = os.environ.get(CONCURRENCY, "").strip()
-    if text:
-        if not text.isdecimal() or int(text) < 1:
-            raise ValueError(f"{CONCURRENCY}={text!r} must be a whole number of tests to run at once, 1 or more.")
-        return int(text)
-    cores = min(len(os.sched_getaffinity(0)), cgroup_cores())
-    return max(1, int(cores * 0.75 + 0.999))
 
 
 class Slot:

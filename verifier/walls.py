@@ -5,6 +5,7 @@ Runs in the processes of the fork server only.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -12,8 +13,7 @@ import socket
 import sys
 from collections.abc import Callable
 
-from verifier import linux, namespaces, seccomp
-from verifier import landlock as landlock_rules
+from verifier import landlock, linux, namespaces, seccomp
 
 PROTECTIONS = ("files", "network", "process tree", "parent")
 _FIRST_SLOT_UID = 61184  # of no user on common systems; a slot's number is added
@@ -31,6 +31,13 @@ class Walls:
         self.ruleset = -1
         self.view: list[tuple[int, int]] = []  # (namespace descriptor, its kind)
         self.empty_folder = -1
+
+
+def _out_of_the_way(descriptor: int) -> int:
+    """Move a descriptor above those that a test is given (up to 3)."""
+    moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 10)
+    os.close(descriptor)
+    return moved
 
 
 def standard_library() -> list[str]:
@@ -72,20 +79,31 @@ def prepare(mode: str, numpy_parent: str | None, allow_processes: bool) -> Walls
     library = standard_library()
     if mode == "landlock":
         files = [path for folder in library for path in _without_third_party(folder)]
-        walls.ruleset = landlock_rules.ruleset([*files, *packages, "/usr/share/zoneinfo"], library, ["/dev/null"])
+        ruleset = landlock.ruleset([*files, *packages, "/usr/share/zoneinfo"], library, ["/dev/null"])
+        walls.ruleset = _out_of_the_way(ruleset)
     elif mode == "userns":
         hidden = [os.path.join(folder, name) for folder in library for name in _THIRD_PARTY]
         outer = [p for p in library if not any(p.startswith(q + "/") for q in library)]
-        walls.view = namespaces.make_view([*outer, "/usr/share/zoneinfo", "/dev/null"], hidden, packages)
+        view = namespaces.make_view([*outer, "/usr/share/zoneinfo", "/dev/null"], hidden, packages)
+        walls.view = [(_out_of_the_way(descriptor), kind) for descriptor, kind in view]
     elif mode == "chroot":
         if os.geteuid() != 0:
             raise OSError("only root can chroot")
-        walls.empty_folder = _empty_folder()
+        walls.empty_folder = _out_of_the_way(_empty_folder())
     return walls
 
 
+def confine_session(walls: Walls) -> None:
+    """What can be given up already by the process that watches the tests, for all of them at once."""
+    if walls.mode == "off":
+        return
+    linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
+    if walls.mode in ("landlock", "seccomp") and not walls.allow_processes:
+        linux.drop_capabilities()
+
+
 def confine(walls: Walls, slot: int, parent: int, keep: int) -> None:
-    """Put up the walls around the calling process, for good. Raises OSError.
+    """Put up the walls around the calling process, for good, after confine_session in its parent. Raises OSError.
 
     slot: number of the host-wide slot, for its uid. parent: pid of the process that watches this one.
     keep: lowest descriptor that is closed.
@@ -99,11 +117,10 @@ def confine(walls: Walls, slot: int, parent: int, keep: int) -> None:
         os.setgroups([])
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
-    if walls.mode != "off":
-        linux.drop_capabilities()
-        linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
+    if walls.view or (walls.allow_processes and walls.mode != "off"):
+        linux.drop_capabilities()  # joining or making namespaces needed them
     if walls.ruleset >= 0:
-        landlock_rules.restrict(walls.ruleset)
+        landlock.restrict(walls.ruleset)
         # Only here is /proc out of reach anyway; /dev/stdin can then be opened, as it can natively.
         linux.prctl(linux.PR_SET_DUMPABLE, 1)
     linux.close_from(keep)
@@ -155,6 +172,7 @@ def attempt(mode: str, numpy_parent: str | None, allow_processes: bool) -> str:
             watcher = os.getpid()
             walls = prepare(mode, numpy_parent, allow_processes)
             os.dup2(write, 3)
+            confine_session(walls)
             inner = namespaces.start_pid_namespace() if allow_processes else 0
             pid = os.fork()
             if pid == 0:
