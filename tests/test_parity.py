@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - a probe program is easier to read on one line
 """A program ends and prints as under `python3 main.py < input`: each probe runs both ways.
 
 Intended differences, which the probes leave out: a program starts no process and writes no file, has no source file
@@ -95,7 +96,7 @@ ENDING = {
     "exit true": "import sys\nsys.exit(True)",
     "exit negative": "import sys\nsys.exit(-1)",
     "exit big": "import sys\nsys.exit(256)",
-    "exit huge": "import sys\nsys.exit(10**30)",
+    "exit huge": "import sys\nsys.exit(2**40 + 1)",
     "exit text": "import sys\nsys.exit('message')",
     "exit tuple": "import sys\nsys.exit((1, 2))",
     "exit()": "print(1)\nexit()",

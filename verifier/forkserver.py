@@ -51,6 +51,17 @@ def lift_stack_limit() -> None:
     linux.libc.pthread_setattr_default_np(attributes)
 
 
+def forget_the_trainers_signals() -> None:
+    """Back to how an interpreter starts: an ignored or blocked signal is inherited through exec."""
+    for number in signal.valid_signals():
+        with contextlib.suppress(OSError, ValueError):  # SIGKILL, SIGSTOP, and those of the C library
+            signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+
+
 def hide_ourselves() -> None:
     """Leave a program nothing of the verifier's to import."""
     sys.path.pop(0)
@@ -143,6 +154,7 @@ def serve(control: socket, chosen: walls.Walls) -> None:
 
 def main() -> None:
     lift_stack_limit()
+    forget_the_trainers_signals()
     task, (numpy_parent, modes, allow_processes, *rest) = sys.argv[1], json.loads(sys.argv[2])
     os.environ.pop("LD_LIBRARY_PATH", None)
     hide_ourselves()

@@ -198,7 +198,8 @@ def run_program(code: CodeType) -> None:
         while frame.f_back is not None:
             depth, frame = depth + 1, frame.f_back
         del frame
-        sys.setrecursionlimit(1000 + depth + 3)  # what lies below the program's own frames does not count against it
+        # What lies below the program's own frames does not count against it; exec itself counted before Python 3.12.
+        sys.setrecursionlimit(1000 + depth + (3 if sys.version_info < (3, 12) else 2))
         status = _execute(code, namespace)
         del main, namespace
         status = _finish(status)
