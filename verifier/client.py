@@ -17,7 +17,7 @@ import subprocess
 import threading
 from dataclasses import dataclass
 
-from verifier import isolation, launch
+from verifier import isolation, launch, sockets
 
 _START_SECONDS = 120  # a machine at full load starts an interpreter slowly
 log = logging.getLogger("verifier")
@@ -37,7 +37,7 @@ class Server:
 
     def stop(self) -> None:
         """End it and everything below it, and leave no zombie."""
-        self.control.close()  # it ends by itself when it sees this
+        sockets.close(self.control)  # it ends by itself when it sees this
         try:
             self.process.wait(2)
         except subprocess.TimeoutExpired:
@@ -47,7 +47,6 @@ class Server:
 
 _lock = threading.Lock()
 _server: Server | None = None
-_sockets: set[socket.socket] = set()  # what a forked child must close, lest this process seem alive after its end
 
 
 def memory_file(name: str, content: bytes = b"") -> int:
@@ -70,6 +69,10 @@ def seal(descriptor: int) -> None:
     fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, 0xF)  # seal, shrink, grow, write
 
 
+def _pair() -> tuple[socket.socket, socket.socket]:
+    return sockets.own(lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+
+
 def _start() -> Server:
     mode = isolation.requested()
     modes = list(isolation.MODES) if mode == "auto" else [mode]
@@ -78,16 +81,17 @@ def _start() -> Server:
             "%s=off: model-written programs run with limits only; they can read and write what you can.",
             isolation.ISOLATION,
         )
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with theirs:
-        try:
-            details = (launch.numpy_parent(), modes, isolation.processes_allowed(), theirs.fileno())
-            process = launch.start(
-                "serve", *details, pass_fds=[theirs.fileno()], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-            )
-        except BaseException:
-            ours.close()
-            raise
+    ours, theirs = _pair()
+    try:
+        details = (launch.numpy_parent(), modes, isolation.processes_allowed(), theirs.fileno())
+        process = launch.start(
+            "serve", *details, pass_fds=[theirs.fileno()], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+    except BaseException:
+        sockets.close(ours)
+        raise
+    finally:
+        sockets.close(theirs)
     server = Server(process, ours, "")
     try:
         ours.settimeout(_START_SECONDS)
@@ -116,11 +120,9 @@ def _running() -> Server:
         if _server is not None and _server.process.poll() is None:
             return _server
         if _server is not None:
-            _sockets.discard(_server.control)
             _server.stop()
             _server = None
         _server = _start()
-        _sockets.add(_server.control)
         return _server
 
 
@@ -131,32 +133,30 @@ def open_session(sources: list[bytes]) -> socket.socket:
     OSError where this process has no descriptors or memory left, IsolationError.
     """
     server = _running()
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours, theirs = _pair()
     files: list[int] = []
     try:
-        with theirs:
-            for source in sources:
-                files.append(memory_file("program", source))
-            socket.send_fds(server.control, [b"session"], [theirs.fileno(), *files])
+        for source in sources:
+            files.append(memory_file("program", source))
+        socket.send_fds(server.control, [b"session"], [theirs.fileno(), *files])
     except BaseException as error:
-        ours.close()
+        sockets.close(ours)
         if isinstance(error, ConnectionError):
             discard(server)
             raise ServerError(f"the fork server is gone: {error}") from error
         raise
     finally:
+        sockets.close(theirs)
         for descriptor in files:
             os.close(descriptor)
-    _sockets.add(ours)
     return ours
 
 
 def close_session(connection: socket.socket) -> None:
     """End a session; a test that is still running is killed."""
-    _sockets.discard(connection)
     with contextlib.suppress(OSError):
-        connection.shutdown(socket.SHUT_RDWR)  # also for copies that a fork of this process may hold
-    connection.close()
+        connection.shutdown(socket.SHUT_RDWR)
+    sockets.close(connection)
 
 
 def discard(server: Server | None = None) -> None:
@@ -164,7 +164,6 @@ def discard(server: Server | None = None) -> None:
     global _server
     with _lock:
         if _server is not None and server in (None, _server):
-            _sockets.discard(_server.control)
             _server.stop()
             _server = None
 
@@ -178,9 +177,6 @@ def _after_fork() -> None:
     global _lock, _server
     _lock = threading.Lock()
     _server = None
-    for connection in _sockets:
-        connection.close()
-    _sockets.clear()
 
 
 os.register_at_fork(after_in_child=_after_fork)

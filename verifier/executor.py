@@ -26,10 +26,8 @@ _slots = Slots(cores.concurrency())
 
 
 def _fresh_slots() -> None:
-    """A forked child holds none of its parent's slots, and must not keep them from coming back."""
+    """A forked child holds none of its parent's slots, and has none of the threads that wait for them."""
     global _slots
-    for listener in _slots.held:
-        listener.close()
     _slots = Slots(_slots.count, _slots.name)
 
 

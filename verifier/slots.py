@@ -8,12 +8,15 @@ Each user has slots of their own; containers share them only where they share a 
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import select
 import socket
 import threading
 import time
+
+from verifier import sockets
 
 _RETRY_SECONDS = 1.0
 _TURN_SECONDS = 1.0  # a response that has held its slot for so long lets a waiting one go first
@@ -28,13 +31,17 @@ class Slot:
         self.since = time.monotonic()
 
 
+def _unix_socket() -> socket.socket:
+    return sockets.own(lambda: socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+
+
 class Slots:
     """The slots of this host as one process sees them. Threads of it wait for each other, then for the host."""
 
     def __init__(self, count: int, name: str = "") -> None:
         self.count = count
         self.name = name or f"code-reward-{os.getuid()}"
-        self.held: set[socket.socket] = set()
+        self.held: set[Slot] = set()
         self._turn = threading.Lock()
 
     def _address(self, index: int) -> str:
@@ -43,23 +50,28 @@ class Slots:
     def acquire(self) -> Slot:
         """Wait for a slot."""
         with self._turn:
-            while True:
+            slot = None
+            while slot is None:
                 slot = self._take_free() or self._wait()
-                if slot is not None:
-                    self.held.add(slot.listener)
-                    return slot
+            self.held.add(slot)
+            return slot
 
     def _take_free(self) -> Slot | None:
         first = random.randrange(self.count)
         for step in range(self.count):
             index = (first + step) % self.count
-            listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            listener = _unix_socket()
             try:
                 listener.bind(self._address(index))
                 listener.listen(1024)
                 return Slot(index, listener)
-            except OSError:
-                listener.close()
+            except OSError as error:
+                sockets.close(listener)
+                if error.errno != errno.EADDRINUSE:
+                    raise
+            except BaseException:
+                sockets.close(listener)
+                raise
         return None
 
     def _wait(self) -> Slot | None:
@@ -68,49 +80,55 @@ class Slots:
         poll = select.poll()
         try:
             for index in range(self.count):
-                connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+                connection = _unix_socket()
                 waiting[connection.fileno()] = index, connection
                 try:
                     connection.connect(self._address(index))
-                except OSError:  # given back, or not listening yet
+                except ConnectionRefusedError:  # given back, or not listening yet
                     time.sleep(0.001)
                     return None
                 poll.register(connection, select.POLLIN)
             for descriptor, _ in poll.poll(_RETRY_SECONDS * 1000):
                 index, connection = waiting[descriptor]
-                try:
-                    _, passed, _, _ = socket.recv_fds(connection, 1, 1)
-                except OSError:
-                    continue
-                if passed:
-                    return Slot(index, socket.socket(fileno=passed[0]))
+                listener = sockets.own(lambda c=connection: _receive_listener(c))
+                if listener:
+                    return Slot(index, listener[0])
             return None
         finally:
-            for _, connection in waiting.values():
-                connection.close()
+            sockets.close(*(connection for _, connection in waiting.values()))
 
     def release(self, slot: Slot) -> None:
-        """Pass a slot to whoever waits longest, or give it back. Closing a connection to a dead waiter skips it."""
-        self.held.discard(slot.listener)
-        slot.listener.setblocking(False)
-        with slot.listener:
+        """Pass a slot to whoever waits longest, or give it back."""
+        try:
+            slot.listener.setblocking(False)
             while True:
                 try:
-                    connection, _ = slot.listener.accept()
+                    connection = sockets.own(lambda: slot.listener.accept()[0])
                 except OSError:
                     return
-                with connection:
-                    try:
-                        socket.send_fds(connection, [b"s"], [slot.listener.fileno()])
-                        return
-                    except OSError:
-                        continue
+                try:
+                    socket.send_fds(connection, [b"s"], [slot.listener.fileno()])
+                    return
+                except OSError:  # it has another slot by now, or is dead
+                    continue
+                finally:
+                    sockets.close(connection)
+        finally:
+            self.held.discard(slot)
+            sockets.close(slot.listener)
 
     def let_others_go_first(self, slot: Slot) -> Slot:
         """Between two tests of a long response: give way if someone waits and this slot has been held for long."""
-        if time.monotonic() - slot.since < _TURN_SECONDS:
-            return slot
-        if not select.select([slot.listener], [], [], 0)[0]:
+        if time.monotonic() - slot.since < _TURN_SECONDS or not select.select([slot.listener], [], [], 0)[0]:
             return slot
         self.release(slot)
         return self.acquire()
+
+
+def _receive_listener(connection: socket.socket) -> tuple[socket.socket, ...]:
+    """The slot that was passed on over a connection that has something to read, or nothing if its holder died."""
+    try:
+        _, passed, _, _ = socket.recv_fds(connection, 1, 1)
+    except OSError:
+        return ()
+    return tuple(socket.socket(fileno=descriptor) for descriptor in passed)
