@@ -230,6 +230,13 @@ def test_nothing_is_written_to_disk() -> None:
     assert "/memfd" in writable
 
 
+def test_a_test_that_cannot_be_confined_is_an_internal_error() -> None:
+    """Here by a limit that the kernel does not take; the program must not be blamed, nor run."""
+    (execution,) = run_tests("print('ran')", [b""], replace(LIMITS, memory_bytes=(1 << 64) - 1))
+    assert (execution.verdict, execution.stdout) == (Verdict.IE, b"")
+    assert "could not be confined" in execution.message
+
+
 # --- copied ---
 
 

@@ -74,8 +74,10 @@ def _run_in_order(
     try:
         for stdin, stdout_limit in zip(inputs, stdout_limits, strict=True):
             if refused is not None:
+                response.close()
                 yield refused
             elif timeouts >= limits.max_timeouts:
+                response.close()
                 yield Execution(Verdict.TLE, ran=False, message=f"not run: {timeouts} tests before it ran out of time")
             else:
                 budget = limits if timeouts < limits.full_limit_timeouts else short
@@ -135,7 +137,8 @@ class _Response:
                 time.sleep(pause)
 
     def _run(self, stdin: bytes, limits: Limits, stdout_limit: int) -> Execution:
-        self.slot = _slots.acquire() if self.slot is None else _slots.let_others_go_first(self.slot)
+        slot, self.slot = self.slot, None
+        self.slot = _slots.acquire() if slot is None else _slots.let_others_go_first(slot)
         if self.session is None:
             self.session = client.open_session(self.sources)
             self._wait_for_compilation()
@@ -184,9 +187,9 @@ class _Response:
         except ConnectionError as error:
             raise ServerError(f"the session was lost: {error}") from error
         message = self._receive(limits.wall_seconds * wire.STARVED + 60)
-        if len(message) != wire.RESULT.size:
+        if message[:1] != wire.ENDED:
             raise ServerError(f"the session ended during a test ({message[1:].decode(errors='replace')})")
-        return message
+        return message[1:]
 
 
 def _judge(result: bytes, files: list[int], limits: Limits, stdout_limit: int) -> Execution:

@@ -10,6 +10,7 @@ Run as a script: `python -S -s -B forkserver.py serve|probe DETAILS`.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import json
 import os
@@ -45,9 +46,9 @@ def lift_stack_limit() -> None:
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_STACK, (hard, hard))
         os.execv(sys.executable, sys.orig_argv)
-    attributes = (linux.ctypes.c_uint64 * 8)()
+    attributes = (ctypes.c_uint64 * 8)()
     linux.libc.pthread_attr_init(attributes)
-    linux.libc.pthread_attr_setstacksize(attributes, linux.ctypes.c_size_t(8 << 20))
+    linux.libc.pthread_attr_setstacksize(attributes, ctypes.c_size_t(8 << 20))
     linux.libc.pthread_setattr_default_np(attributes)
 
 
@@ -139,9 +140,9 @@ def serve(control: socket, chosen: walls.Walls) -> None:
             if not message:
                 break
             if len(descriptors) > 1:
-                connection = socket(AF_UNIX, SOCK_SEQPACKET, 0, descriptors[0])
-                _start_session(descriptors[1:], connection, sessions, chosen)
-            for descriptor in descriptors[1:]:
+                connection = socket(AF_UNIX, SOCK_SEQPACKET, 0, descriptors.pop(0))
+                _start_session(descriptors, connection, sessions, chosen)
+            for descriptor in descriptors:  # or what came, where this process had no room for all of them
                 os.close(descriptor)
     for pid in sessions:
         os.kill(pid, signal.SIGKILL)
@@ -162,7 +163,7 @@ def main() -> None:
         print(json.dumps({mode: walls.attempt(mode, numpy_parent, allow_processes) for mode in modes}))
         return
     control = socket(AF_UNIX, SOCK_SEQPACKET, 0, rest[0])
-    control.set_inheritable(False) if hasattr(control, "set_inheritable") else os.set_inheritable(rest[0], False)
+    os.set_inheritable(rest[0], False)
     reasons = {}
     for mode in modes:
         reasons[mode] = walls.attempt(mode, numpy_parent, allow_processes) if mode != "off" else ""

@@ -18,7 +18,7 @@ from math import ceil
 from types import CodeType
 
 from verifier import linux, namespaces, runner, wire
-from verifier.walls import Walls, confine, confine_session
+from verifier.walls import Walls, confine, confine_session, out_of_the_way
 
 _COMPILE_CPU_SECONDS = 20
 _COMPILE_MEMORY_BYTES = 4 << 30
@@ -129,18 +129,25 @@ class Session:
         self.code = code
         self.address_space, self.resident = _memory("self")  # the interpreter's own share
         self.pid = os.getpid()
+        # On this pipe a child says why it could not be confined. It is closed before the program's first instruction.
+        self.trouble, trouble_end = os.pipe()
+        self.trouble_end = out_of_the_way(trouble_end)
+        os.set_blocking(self.trouble, False)
         _set_common_limits()
         confine_session(walls)
 
     def _child(self, files: list[int], stderr: int, limits: tuple[float, float, int, int, int]) -> None:
         """In the forked child: put up the walls and become the program. Never returns."""
+        trouble = -1
         try:
             cpu, _, memory, output, slot = limits
             os.dup2(files[0], 0)
             os.dup2(files[1], 1)
             os.dup2(stderr, 2)
-            if len(files) > 3:
+            keep = len(files)  # the result's file is the program's descriptor 3
+            if keep > 3:
                 os.dup2(files[3], 3)
+            trouble = os.dup2(self.trouble_end, keep)
             os.setsid()
             for kind, value in (
                 (resource.RLIMIT_CPU, ceil(cpu) + 1),  # for the case that nobody watches any more
@@ -151,17 +158,18 @@ class Session:
                 resource.setrlimit(kind, (value, value))
             stack = resource.getrlimit(resource.RLIMIT_STACK)[1]
             resource.setrlimit(resource.RLIMIT_STACK, (_capped(resource.RLIMIT_STACK, memory), stack))
-            confine(self.walls, slot, self.pid, 3 + (len(files) > 3))
+            confine(self.walls, slot, self.pid, keep + 1)
+            os.close(keep)
         except BaseException as error:
-            os.write(2, f"the test's process could not be confined: {error}".encode())
-            os.kill(os.getpid(), signal.SIGSYS)
+            os.write(self.trouble_end if trouble < 0 else trouble, f"{type(error).__name__}: {error}".encode())
             os._exit(1)
         runner.run_program(self.code)
 
     def run(self, files: list[int], limits: tuple[float, float, int, int, int]) -> bytes | None:
         """Run one test. files: stdin, stdout, ring for stderr, and the result's where there is one.
 
-        Returns a packed RESULT, or None when the trainer's side has gone.
+        Returns the message to send, or None when the trainer's side has gone. Raises OSError where it could not be
+        run as it should.
         """
         cpu, wall, memory, _, _ = limits
         stderr, stderr_end = os.pipe()
@@ -190,10 +198,12 @@ class Session:
             os.close(stderr)
         if killed is None:
             return None
+        with contextlib.suppress(BlockingIOError):
+            raise OSError(f"a test could not be confined: {os.read(self.trouble, 1000).decode()}")
         if not killed and usage.ru_maxrss * 1024 - self.resident > memory:
             killed = wire.KILLED_MEMORY
         used = usage.ru_utime + usage.ru_stime
-        return wire.RESULT.pack(status, killed, used, ended - test.started, test.written)
+        return wire.ENDED + wire.RESULT.pack(status, killed, used, ended - test.started, test.written)
 
     def run_apart(self, files: list[int], limits: tuple[float, float, int, int, int]) -> bytes | None:
         """Run one test in a copy of this process: who has made a pid namespace for its children cannot go back."""
@@ -261,8 +271,9 @@ def serve(connection: socket, sources: list[int], walls: Walls) -> None:
     linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
     if walls.mode == "off":
         linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
+    texts = [_read_text(source) for source in sources]
     try:
-        code = _compile([_read_text(source) for source in sources])
+        code = _compile(texts)
     except BaseException as error:
         message = f"{type(error).__name__}: {error}"
         connection.send(wire.COMPILE_ERROR + message.encode("utf-8", "replace")[:2000])

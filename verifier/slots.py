@@ -18,7 +18,7 @@ import time
 
 from verifier import sockets
 
-_RETRY_SECONDS = 1.0
+_RETRY_SECONDS = 10.0  # only in case a slot came back unseen
 _TURN_SECONDS = 1.0  # a response that has held its slot for so long lets a waiting one go first
 
 
@@ -113,6 +113,8 @@ class Slots:
                     continue
                 finally:
                     sockets.close(connection)
+        except OSError:  # a forked child lets go of its parent's slot, which is closed here already
+            return
         finally:
             self.held.discard(slot)
             sockets.close(slot.listener)

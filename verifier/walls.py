@@ -33,8 +33,8 @@ class Walls:
         self.empty_folder = -1
 
 
-def _out_of_the_way(descriptor: int) -> int:
-    """Move a descriptor above those that a test is given (up to 3)."""
+def out_of_the_way(descriptor: int) -> int:
+    """Move a descriptor above those that a test is given (up to 4)."""
     moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 10)
     os.close(descriptor)
     return moved
@@ -80,16 +80,16 @@ def prepare(mode: str, numpy_parent: str | None, allow_processes: bool) -> Walls
     if mode == "landlock":
         files = [path for folder in library for path in _without_third_party(folder)]
         ruleset = landlock.ruleset([*files, *packages, "/usr/share/zoneinfo"], library, ["/dev/null"])
-        walls.ruleset = _out_of_the_way(ruleset)
+        walls.ruleset = out_of_the_way(ruleset)
     elif mode == "userns":
         hidden = [os.path.join(folder, name) for folder in library for name in _THIRD_PARTY]
         outer = [p for p in library if not any(p.startswith(q + "/") for q in library)]
         view = namespaces.make_view([*outer, "/usr/share/zoneinfo", "/dev/null"], hidden, packages)
-        walls.view = [(_out_of_the_way(descriptor), kind) for descriptor, kind in view]
+        walls.view = [(out_of_the_way(descriptor), kind) for descriptor, kind in view]
     elif mode == "chroot":
         if os.geteuid() != 0:
             raise OSError("only root can chroot")
-        walls.empty_folder = _out_of_the_way(_empty_folder())
+        walls.empty_folder = out_of_the_way(_empty_folder())
     return walls
 
 

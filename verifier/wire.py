@@ -17,8 +17,8 @@ TEST = struct.Struct("<ddQQI")
 RESULT = struct.Struct("<iBddQ")
 NOT_KILLED, KILLED_CPU, KILLED_WALL, KILLED_MEMORY = range(4)
 
-# First byte of a message from the fork server's side, before any RESULT.
-COMPILED, COMPILE_ERROR, DIED, FAILED = b"c", b"e", b"d", b"f"
+# First byte of each message from the fork server's side; after ENDED comes a RESULT, after the others a text.
+COMPILED, COMPILE_ERROR, ENDED, DIED, FAILED = b"c", b"e", b"t", b"d", b"f"
 
 STARVED = 4  # on a crowded machine the wall limit is stretched by the time spent waiting for a core, up to this
 STDERR_RING = 1 << 16  # stderr is kept in a ring of this size, of which the trainer reads the end
