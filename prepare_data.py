@@ -148,7 +148,7 @@ def is_cut_off(text: str) -> bool:
 def ground_truth_fault(ground_truth: Any) -> str:
     """The reason to report for a ground truth that the verifier refuses."""
     try:
-        tests = json.loads(ground_truth) if isinstance(ground_truth, str) else ground_truth
+        tests = json.loads(ground_truth or "null") if isinstance(ground_truth, str) else ground_truth
     except (ValueError, RecursionError):
         return "ground truth is not JSON"
     if tests is None or tests == {}:
@@ -160,6 +160,30 @@ def ground_truth_fault(ground_truth: Any) -> str:
     return "tests cannot be read" if tests["inputs"] else "no tests"
 
 
+def usable_tests(ground_truth: Any, keep_truncated: bool) -> tuple[str, str | None, int, int] | str:
+    """(ground truth to store, fn_name, its tests, tests removed from it), or why there are none."""
+    if isinstance(ground_truth, dict | list):
+        ground_truth = json.dumps(ground_truth)
+    elif isinstance(ground_truth, bytes):
+        ground_truth = ground_truth.decode(errors="surrogateescape")
+    try:
+        parsed = gt.parse(ground_truth)
+    except gt.GroundTruthError:
+        return ground_truth_fault(ground_truth)
+    if parsed.fn_name is not None:
+        return ground_truth, parsed.fn_name, len(parsed.tests), 0
+    pairs = [(test.stdin.decode(errors="replace"), test.expected.decode(errors="replace")) for test in parsed.tests]
+    if not any(expected.strip() for _, expected in pairs):
+        return "every expected output is empty"  # a program that prints nothing would earn the full reward
+    whole = [pair for pair in pairs if keep_truncated or not any(map(is_cut_off, pair))]
+    if not whole:
+        return "every test is cut off ('...')"
+    if len(whole) < len(pairs):
+        inputs, outputs = zip(*whole, strict=True)
+        ground_truth = json.dumps({"inputs": inputs, "outputs": outputs})
+    return ground_truth, None, len(whole), len(pairs) - len(whole)
+
+
 def convert(row: dict, index: int, split: str, options: Options, report: Report, validation: set[bytes]) -> dict | str:
     """The output row, or why the raw row is dropped. `validation`: digests of the validation split's statements."""
     text = user_message(row.get("prompt"))
@@ -168,26 +192,11 @@ def convert(row: dict, index: int, split: str, options: Options, report: Report,
     statement = strip_closing_instruction(text)
     if not statement:
         return "no problem statement"
-    reward_model = row.get("reward_model") or {}
-    ground_truth = reward_model.get("ground_truth")
-    if isinstance(ground_truth, dict):
-        ground_truth = json.dumps(ground_truth)
-    try:
-        fn_name, tests = (parsed := gt.parse(ground_truth)).fn_name, parsed.tests
-    except gt.GroundTruthError:
-        return ground_truth_fault(ground_truth)
-    if fn_name is None:
-        pairs = [(test.stdin.decode(errors="replace"), test.expected.decode(errors="replace")) for test in tests]
-        if not any(expected.strip() for _, expected in pairs):
-            return "every expected output is empty"
-        whole = [pair for pair in pairs if options.keep_truncated or not any(map(is_cut_off, pair))]
-        if not whole:
-            return "every test is cut off ('...')"
-        if len(whole) < len(pairs):
-            report.notes["tests removed: cut off ('...')"] += len(pairs) - len(whole)
-            inputs, outputs = zip(*whole, strict=True)
-            ground_truth = json.dumps({"inputs": inputs, "outputs": outputs})
-            tests = whole
+    reward_model = row["reward_model"] if isinstance(row.get("reward_model"), dict) else {}
+    usable = usable_tests(reward_model.get("ground_truth"), options.keep_truncated)
+    if isinstance(usable, str):
+        return usable
+    ground_truth, fn_name, num_tests, removed = usable
     try:
         digest = hashlib.sha1(" ".join(statement.lower().split()).encode()).digest()
         ground_truth.encode()
@@ -204,15 +213,16 @@ def convert(row: dict, index: int, split: str, options: Options, report: Report,
     if tokens > options.max_prompt_tokens:
         return f"prompt over {options.max_prompt_tokens} tokens"
     report.statements.add(digest)
-    report.notes["kept, statement allows several answers (--drop-multi-answer)"] += several
-    report.notes["kept, statement is in validation too (--drop-duplicates)"] += digest in validation
-    report.notes["kept, no closing instruction found to remove"] += CLOSING_INSTRUCTION.search(text) is None
+    report.notes["tests removed: cut off ('...')"] += removed
+    report.notes["statement allows several answers (--drop-multi-answer)"] += several
+    report.notes["statement is in validation too (--drop-duplicates)"] += digest in validation
+    report.notes["no closing instruction found to remove"] += CLOSING_INSTRUCTION.search(text) is None
     return {
         "data_source": str(row.get("data_source") or "unknown"),
         "prompt": prompt,
         "ability": "code",
         "reward_model": {"style": str(reward_model.get("style") or "rule"), "ground_truth": ground_truth},
-        "extra_info": {"index": index, "split": split, "fn_name": fn_name or "", "num_tests": len(tests)},
+        "extra_info": {"index": index, "split": split, "fn_name": fn_name or "", "num_tests": num_tests},
     }
 
 
@@ -323,7 +333,7 @@ def prepare(
 
 
 def print_report(reports: dict[str, Report], max_prompt_tokens: int, estimated: bool) -> None:
-    """What was kept, what was dropped and why, and how long the prompts are."""
+    """What was dropped and why, what of the kept rows is worth knowing, and how long the prompts are."""
     outcomes = list(dict.fromkeys(name for report in reports.values() for name, n in report.counts.items() if n))
     lines = [("rows read", lambda report: sum(report.counts.values()))]
     lines += [(f"  {name}", lambda report, name=name: report.counts[name]) for name in outcomes if name != "kept"]

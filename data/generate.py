@@ -54,12 +54,12 @@ MATH_ENDING = "\n\nPresent the answer in LaTex format: \\boxed{Your answer}"
 STDIN_LAYOUTS = ("stdin, compact", "stdin, pretty", "stdin, lists of lines")
 CALL_LAYOUTS = ("call, list arguments", "call, text arguments")
 USABLE = (*STDIN_LAYOUTS, *CALL_LAYOUTS)
-# Beside the usable rows, whatever their number. Broken rows come from families whose outputs are lines of numbers.
+# Beside the usable rows, whatever their number. They come from trivial families whose outputs are lines of numbers.
 EXTRAS = {
     "train": {"math": 40, "too long": 8, "no tests": 6, "unequal tests": 6, "all tests cut": 6, "one test cut": 6},
     "validation": {"math": 10, "too long": 2},
 }
-LINE_FAMILIES = ("reverse_list", "sort_list", "window_sums")
+LINE_FAMILIES = ("reverse_list", "sort_list")
 
 
 def rows(split: str, n: int, seed: int = 42, levels: tuple[str, ...] = LEVELS) -> Iterator[dict]:

@@ -7,6 +7,7 @@ so that veRL's memory metrics stay meaningful. Nothing is cached or shared betwe
 import resource
 
 import psutil
+from torch import get_rng_state, set_rng_state  # noqa: F401
 from torch.cpu import (  # noqa: F401  (veRL looks them up here)
     Event,
     Stream,

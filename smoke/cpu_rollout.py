@@ -58,10 +58,9 @@ class RolloutServer:
 
     def __init__(self, model_path: str, prompt_length: int, response_length: int, max_batch: int, seed: int) -> None:
         self.model = AutoModelForCausalLM.from_pretrained(model_path, dtype=torch.float32).eval()
-        tokenizer = AutoTokenizer.from_pretrained(model_path)
         eos = self.model.generation_config.eos_token_id
-        self.eos_ids = {tokenizer.eos_token_id, *([eos] if isinstance(eos, int) else eos or [])}
-        self.pad_id = tokenizer.pad_token_id
+        self.eos_ids = {AutoTokenizer.from_pretrained(model_path).eos_token_id}
+        self.eos_ids |= {eos} if isinstance(eos, int) else set(eos or ())
         self.prompt_length, self.response_length = prompt_length, response_length
         self.max_batch, self.seed = max_batch, seed
         self.global_steps: int | None = None
@@ -108,14 +107,18 @@ class RolloutServer:
             await self._gather()
             batch, self.waiting = self.waiting[: self.max_batch], self.waiting[self.max_batch :]
             requests = [request for request, _ in batch]
+            error = None
             try:
                 async with self.weights_in_use:
-                    completions = await asyncio.to_thread(decode, self.model, requests, self.eos_ids, self.pad_id)
-            except Exception as error:
-                for _, future in batch:
+                    completions = await asyncio.to_thread(decode, self.model, requests, self.eos_ids)
+            except Exception as failure:
+                error, completions = failure, [None] * len(batch)
+            for (_, future), completion in zip(batch, completions, strict=True):
+                if future.cancelled():
+                    continue
+                if error:
                     future.set_exception(error)
-            else:
-                for (_, future), completion in zip(batch, completions, strict=True):
+                else:
                     future.set_result(completion)
 
     async def _gather(self) -> None:

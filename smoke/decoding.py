@@ -26,10 +26,10 @@ class Completion:
 
 
 @torch.no_grad()
-def decode(model: PreTrainedModel, requests: list[Request], eos_ids: set[int], pad_id: int) -> list[Completion]:
+def decode(model: PreTrainedModel, requests: list[Request], eos_ids: set[int]) -> list[Completion]:
     """Completions of `requests`, in their order. Takes max(max_new_tokens) forward passes at most."""
     rows, width = len(requests), max(len(request.prompt) for request in requests)
-    tokens = torch.full((rows, width), pad_id)
+    tokens = torch.zeros((rows, width), dtype=torch.long)  # on the left; the mask hides them, so any token will do
     mask = torch.zeros((rows, width), dtype=torch.long)
     for row, request in enumerate(requests):
         start = width - len(request.prompt)

@@ -4,7 +4,7 @@
 #
 #   bash smoke/run.sh WORK train.parquet validation.parquet      files from prepare_data.py; further arguments are veRL options
 #
-# Everything is written to WORK. Called again with the same WORK it goes on from the last checkpoint for as many steps.
+# DRY_RUN=1 prints the training command only. Everything is written to WORK. Called again with the same WORK it goes on from the last checkpoint for as many steps.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export PYTHON=${PYTHON:-python3}
@@ -30,6 +30,7 @@ export ACTOR_LR=${ACTOR_LR:-1e-4} CRITIC_LR=${CRITIC_LR:-1e-3}  # large enough f
 export ROLLOUT_GPU_MEM_UTIL=${ROLLOUT_GPU_MEM_UTIL:-0.2} ENFORCE_EAGER=${ENFORCE_EAGER:-True}
 export SAVE_FREQ=${SAVE_FREQ:-$STEPS} TEST_FREQ=${TEST_FREQ:-$STEPS}
 export HF_HUB_OFFLINE=1  # nothing is downloaded
+options=(data.val_max_samples="${VAL_MAX_SAMPLES:-32}" "$@")
 
 tracker="$RUN_DIR/checkpoints/latest_checkpointed_iteration.txt"
 done_steps=0
@@ -37,25 +38,24 @@ if [[ -f $tracker ]]; then done_steps=$(<"$tracker"); fi
 export TOTAL_TRAINING_STEPS=$((done_steps + STEPS))
 export TOTAL_EPOCHS=$TOTAL_TRAINING_STEPS  # an epoch has one step at least
 
-if [[ ! -e $MODEL_PATH ]]; then "$PYTHON" -m smoke.tiny_model "$MODEL_PATH"; fi
+if [[ ! -e $MODEL_PATH && ${DRY_RUN:-0} == 0 ]]; then "$PYTHON" -m smoke.tiny_model "$MODEL_PATH"; fi
 
 if nvidia-smi >/dev/null 2>&1 && "$PYTHON" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())'; then
-    bash "$here/run_qwen_coder_ppo_single_gpu.sh" "$@"
+    bash "$here/run_qwen_coder_ppo_single_gpu.sh" "${options[@]}"
 else
     echo "smoke: no GPU here, so transformers generates on the CPU in place of vLLM"
     # shellcheck source=smoke/settings.sh
-    (source "$here/smoke/settings.sh" && bash "$here/run_qwen_coder_ppo_single_gpu.sh" "${CPU_OVERRIDES[@]}" "$@")
+    (source "$here/smoke/settings.sh" && bash "$here/run_qwen_coder_ppo_single_gpu.sh" "${CPU_OVERRIDES[@]}" "${options[@]}")
 fi
 
-step=$(<"$tracker")
-merged="$WORK/merged"
-"$PYTHON" -m verl.model_merger merge --backend fsdp \
-    --local_dir "$RUN_DIR/checkpoints/global_step_$step/actor" --target_dir "$merged"
+if [[ ${DRY_RUN:-0} != 0 ]]; then exit; fi  # the command is printed
+
+merged=$("$PYTHON" -m evaluation.merge "$RUN_DIR")
 "$PYTHON" -m smoke.check_model "$merged" "$MODEL_PATH"
 
 cat <<END
 
-smoke: step $step is done.
+smoke: step $(<"$tracker") is done.
     metrics       $RUN_DIR/metrics.jsonl
     responses     $RUN_DIR/rollouts  $RUN_DIR/validation
     checkpoints   $RUN_DIR/checkpoints

@@ -21,7 +21,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
-from verifier import client, launch  # noqa: E402
+from leftovers import parents, servers_and_below  # noqa: E402
+
+from verifier import client  # noqa: E402
 from verifier.executor import run_tests  # noqa: E402
 from verifier.verdict import Execution, Limits, Verdict  # noqa: E402
 
@@ -32,18 +34,7 @@ PLACES = ("/tmp", "/dev/shm", "/var/tmp", "/")
 
 def processes() -> set[int]:
     """Living processes of our fork server, less the server itself."""
-    found = set()
-    for folder in Path("/proc").iterdir():
-        if not folder.name.isdigit():
-            continue
-        try:
-            arguments = (folder / "cmdline").read_bytes().split(b"\0")
-            state, parent = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
-        except OSError:
-            continue
-        if launch.SERVER.encode() in arguments and state != "Z" and int(parent) != os.getpid():
-            found.add(int(folder.name))
-    return found
+    return {pid for pid in servers_and_below({os.getpid()}) if parents().get(pid, (os.getpid(), ""))[0] != os.getpid()}
 
 
 def left_files() -> set[Path]:

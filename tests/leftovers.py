@@ -47,15 +47,16 @@ def descendants(pid: int) -> set[int]:
     return found
 
 
-def servers_and_below() -> set[int]:
-    """Living processes that run this folder's fork server, or were forked from it."""
+def servers_and_below(callers: set[int]) -> set[int]:
+    """Living processes of the fork servers that `callers` started: the servers and what was forked from them."""
+    marks = {f"for-process-{pid}".encode() for pid in callers}
     found = set()
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             arguments = (folder / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
-        if launch.SERVER.encode() in arguments:
+        if launch.SERVER.encode() in arguments and marks & set(arguments):
             found.add(int(folder.name))
     return found
 

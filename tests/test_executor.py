@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from verifier import client, cores, executor
+from verifier import calls, client, cores, executor
 from verifier.executor import run_tests
 from verifier.verdict import Execution, Limits, Verdict
 
@@ -35,11 +35,13 @@ def test_coding_line_does_not_change_the_text() -> None:
 
 
 def test_deep_recursion_and_big_thread_stacks() -> None:
+    # Through C from 3.10 to 3.11, where it needs the stack; 3.12 has a limit of its own for recursion through C.
+    decorator = "@functools.cache\n" if sys.version_info < (3, 12) else ""
     recursion = (
-        "import sys\nfrom functools import lru_cache\nsys.setrecursionlimit(10**6)\n"
-        "@lru_cache(None)\ndef f(n): return 0 if n == 0 else 1 + f(n - 1)\nprint(f({depth}))"
+        f"import functools, sys\nsys.setrecursionlimit(10**6)\n{decorator}"
+        "def f(n): return 0 if n == 0 else 1 + f(n - 1)\nprint(f(20_000))"
     )
-    assert run(recursion.format(depth=20_000), limits=replace(LIMITS, memory_bytes=1 << 30)).stdout == b"20000\n"
+    assert run(recursion, limits=Limits()).stdout == b"20000\n"
     thread = (
         "import threading\nthreading.stack_size(512 << 20)\nt = threading.Thread(target=print, args=(7,))\nt.start()\nt.join()"
     )
@@ -245,12 +247,12 @@ def test_lazy_and_stops_when_closed() -> None:
 
 
 def test_budget_for_a_program_that_never_ends() -> None:
-    limits = replace(LIMITS, cpu_seconds=0.8, wall_seconds=60, full_limit_timeouts=1, short_cpu_seconds=0.2, max_timeouts=3)
+    limits = replace(LIMITS, cpu_seconds=1.5, wall_seconds=60, full_limit_timeouts=1, short_cpu_seconds=0.2, max_timeouts=3)
     executions = list(run_tests("if input(): \n    while True: pass", [b"\n", b"1", b"1", b"1", b"1", b"\n"], limits))
     assert [e.ran for e in executions] == [True, True, True, True, False, False]
     assert [e.verdict for e in executions] == [None] + [Verdict.TLE] * 5
-    assert executions[1].cpu_seconds >= 0.8
-    assert all(0.2 <= e.cpu_seconds < 0.8 for e in executions[2:4])
+    assert executions[1].cpu_seconds >= 1.5
+    assert all(0.2 <= e.cpu_seconds < 1.5 for e in executions[2:4])
 
 
 def test_compile_error_is_found_once() -> None:
@@ -278,19 +280,19 @@ def test_a_program_cannot_speak_for_its_process() -> None:
 
 
 def test_call_based_result_comes_on_its_own_channel() -> None:
-    execution = run("def f(*a):\n    print('debug')\n    return 5", b"[]", fn_name="f")
+    execution = run("def f():\n    print('debug')\n    return 5", calls.encode_args([]), fn_name="f")
     assert execution.verdict is None
     assert (execution.stdout, execution.result) == (b"debug\n", b"5")
     assert run("print(1)").result is None
 
 
 def test_call_based_verdicts() -> None:
-    assert run("def f(: pass", b"[]", fn_name="f").verdict is Verdict.CE
-    assert run("def f(): return 1 / 0", b"[]", fn_name="f").verdict is Verdict.RE
-    assert run("def f(): exec('print 1')", b"[]", fn_name="f").verdict is Verdict.RE
-    assert run("import os\ndef f(): os._exit(0)", b"[]", fn_name="f").result == b""
+    assert run("def f(: pass", calls.encode_args([]), fn_name="f").verdict is Verdict.CE
+    assert run("def f(): return 1 / 0", calls.encode_args([]), fn_name="f").verdict is Verdict.RE
+    assert run("def f(): exec('print 1')", calls.encode_args([]), fn_name="f").verdict is Verdict.RE
+    assert run("import os\ndef f(): os._exit(0)", calls.encode_args([]), fn_name="f").result == b""
     flood = "import os\ndef f():\n    while True: os.write(3, bytes(4096))"
-    assert run(flood, b"[]", fn_name="f").verdict is Verdict.OLE
+    assert run(flood, calls.encode_args([]), fn_name="f").verdict is Verdict.OLE
 
 
 # --- failures of the verifier itself ---
@@ -305,12 +307,12 @@ def test_shortages_are_waited_for_and_then_internal(what: str, error: OSError, m
     assert run(ADD, b"3 4\n").stdout == b"7\n"  # the server runs
     module, name = what.split(".")
     working = getattr(getattr(client, module), name)
-    calls = []
+    tries = []
 
     def failing(times: int):
         def call(*arguments: object, **keywords: object):
-            calls.append(1)
-            if len(calls) <= times:
+            tries.append(1)
+            if len(tries) <= times:
                 raise error
             return working(*arguments, **keywords)
 
@@ -318,12 +320,12 @@ def test_shortages_are_waited_for_and_then_internal(what: str, error: OSError, m
 
     monkeypatch.setattr(getattr(client, module), name, failing(2))
     assert run(ADD, b"3 4\n").stdout == b"7\n"
-    calls.clear()
+    tries.clear()
     monkeypatch.setattr(getattr(client, module), name, failing(10**6))
     first, second = run_tests(ADD, [b"3 4\n", b"1 1\n"], LIMITS)
     assert first.verdict is second.verdict is Verdict.IE
     assert error.strerror in first.message
-    assert len(calls) == 3  # one test's tries; the second test is not tried at all
+    assert len(tries) == 3  # one test's tries; the second test is not tried at all
     assert not executor._slots.held
 
 

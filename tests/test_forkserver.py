@@ -82,7 +82,7 @@ def test_server_killed_in_the_middle_of_a_test() -> None:
     assert run(SLOW).stdout == b"7\n"
     killer.join()
     assert server_pid() != first
-    assert wait_until(lambda: not {first} & servers_and_below())
+    assert wait_until(lambda: first not in servers_and_below({os.getpid()}))
 
 
 def test_session_killed_in_the_middle_of_a_test() -> None:

@@ -211,7 +211,7 @@ DROPPED = {
     "ground truth is not JSON": raw_row("b", '{"inputs": ["1"], "outp'),
     "ground truth is not inputs and outputs": raw_row("c", [["1"], ["2"]]),
     "inputs and outputs differ in number": raw_row("d", {"inputs": ["1", "2"], "outputs": ["1"]}),
-    "tests cannot be read": raw_row("e", {"fn_name": "f", "inputs": ["not JSON"], "outputs": ["1"]}),
+    "tests cannot be read": raw_row("e", {"inputs": ["1"], "outputs": [None]}),
     "every expected output is empty": raw_row("f", {"inputs": ["1", "2"], "outputs": ["", "\n"]}),
     "every test is cut off ('...')": raw_row("g", {"inputs": ["1", "2 3 ..."], "outputs": ["1 2 ...", "5"]}),
     "prompt over 512 tokens": raw_row(LONG),
@@ -234,6 +234,30 @@ def test_a_row_without_ground_truth_is_dropped(missing: str | None, tmp_path: Pa
     source_folder(tmp_path / "raw", [*good_rows(1), row])
     assert run("--source", tmp_path / "raw", "--out", tmp_path / "out") == 0
     assert table(capsys.readouterr().out)["no tests"] == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("stored", "num_tests"),
+    [
+        (DOUBLE, 2),
+        (json.dumps(DOUBLE).encode(), 2),
+        ([{"input": "3", "output": "6"}], 1),
+        ('[{"input": "3", "output": "6"}, {"input": "1 2 ...", "output": "1"}]', 1),
+    ],
+)
+def test_ground_truth_of_other_types_becomes_a_json_string(stored: object, num_tests: int, tmp_path: Path) -> None:
+    source_folder(tmp_path / "raw", [raw_row("a", reward_model={"ground_truth": stored})])
+    assert run("--source", tmp_path / "raw", "--out", tmp_path / "out") == 0
+    (row,) = written(tmp_path / "out")
+    parsed = ground_truth.parse(row["reward_model"]["ground_truth"])
+    assert parsed.tests == ground_truth.parse(stored).tests[:num_tests]
+    assert row["extra_info"]["num_tests"] == num_tests and row["reward_model"]["style"] == "rule"
+
+
+def test_a_reward_model_that_is_no_struct_has_no_tests(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_jsonl(tmp_path / "train.jsonl", [*good_rows(3), raw_row("a", reward_model="6")])
+    assert run("--source", tmp_path / "train.jsonl", "--out", tmp_path / "out") == 0
+    assert table(capsys.readouterr().out)["no tests"] == [1]
 
 
 def test_counts_add_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -325,7 +349,7 @@ def test_several_answers_are_counted_and_dropped_only_on_demand(
 ) -> None:
     source_folder(tmp_path / "raw", [*good_rows(1), raw_row(words)])
     assert run("--source", tmp_path / "raw", "--out", tmp_path / "out") == 0
-    assert table(capsys.readouterr().out).get("kept, statement allows several answers (--drop-multi-answer)", [0])[0] == several
+    assert table(capsys.readouterr().out).get("statement allows several answers (--drop-multi-answer)", [0])[0] == several
     assert len(written(tmp_path / "out")) == 2
     assert run("--source", tmp_path / "raw", "--out", tmp_path / "out", "--drop-multi-answer") == 0
     assert len(written(tmp_path / "out")) == 2 - several
@@ -335,7 +359,7 @@ def test_duplicates_are_counted_and_dropped_only_on_demand(tmp_path: Path, capsy
     a, b, c = good_rows(3)
     source_folder(tmp_path / "raw", [a, b, raw_row("double  the NUMBER,\nvariant 1."), c], [c])
     assert run("--source", tmp_path / "raw", "--out", tmp_path / "out") == 0
-    assert table(capsys.readouterr().out)["kept, statement is in validation too (--drop-duplicates)"] == [1, 0]
+    assert table(capsys.readouterr().out)["statement is in validation too (--drop-duplicates)"] == [1, 0]
     assert len(written(tmp_path / "out")) == 4
     assert run("--source", tmp_path / "raw", "--out", tmp_path / "out", "--drop-duplicates") == 0
     assert table(capsys.readouterr().out)["statement occurred before"] == [2, 0]
@@ -489,6 +513,23 @@ def test_the_hub_loader_reads_the_same_rows_as_the_files(tmp_path: Path, monkeyp
     assert reports["train"].counts == {"not code": 2, "kept": 300}
     assert run("--source", tmp_path / "raw", "--out", tmp_path / "files", "--num-train", 100) == 0
     assert snapshot(tmp_path / "hub") == snapshot(tmp_path / "files")
+
+
+def test_the_hub_is_the_default_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import datasets
+
+    monkeypatch.chdir(tmp_path)  # where no folder has the hub's name
+    source_folder(tmp_path / "raw", [MATH, *good_rows(2)])
+    real, asked = datasets.load_dataset, []
+    monkeypatch.setattr(
+        datasets,
+        "load_dataset",
+        lambda name: asked.append(name) or real(str(tmp_path / "raw"), cache_dir=str(tmp_path / "cache")),
+    )
+    assert run("--out", tmp_path / "out") == 0
+    assert asked == ["PRIME-RL/Eurus-2-RL-Data"]
+    assert [row["extra_info"]["index"] for row in written(tmp_path / "out")] == [1, 2]
+    assert len(written(tmp_path / "out", "validation")) == 1
 
 
 def test_a_source_without_validation_gives_up_a_tenth(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -768,6 +809,6 @@ def test_the_small_set_is_prepared_as_it_documents(tmp_path: Path, capsys: pytes
     assert counts["inputs and outputs differ in number"] == [kinds["train"]["unequal tests"], 0]
     assert counts["every test is cut off ('...')"] == [kinds["train"]["all tests cut"], 0]
     assert counts["tests removed: cut off ('...')"] == [kinds["train"]["one test cut"], 0]
-    assert "kept, no closing instruction found to remove" not in counts
+    assert "no closing instruction found to remove" not in counts
     fn_names = {row["extra_info"]["fn_name"] for row in written(tmp_path / "out")}
     assert "" in fn_names and len(fn_names) > 1

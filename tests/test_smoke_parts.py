@@ -3,6 +3,7 @@
 import asyncio
 import filecmp
 import os
+import shlex
 import subprocess
 import sys
 from dataclasses import replace
@@ -69,51 +70,52 @@ def greedy_one_by_one(model, prompt, budget):
 
 def test_greedy_batch_equals_one_by_one(model):
     requests = [Request(prompt, max_new_tokens=12, temperature=0) for prompt in PROMPTS]
-    for prompt, completion in zip(PROMPTS, decode(model, requests, eos_ids=set(), pad_id=0), strict=True):
+    for prompt, completion in zip(PROMPTS, decode(model, requests, eos_ids=set()), strict=True):
         assert completion.tokens == greedy_one_by_one(model, prompt, 12)
 
 
 @pytest.mark.parametrize("temperature", [0.7, 1.0])
 def test_log_probs_are_those_of_a_plain_forward_pass(model, temperature):
     requests = [Request(prompt, 12, temperature, seed=i) for i, prompt in enumerate(PROMPTS)]
-    for prompt, completion in zip(PROMPTS, decode(model, requests, set(), 0), strict=True):
+    for prompt, completion in zip(PROMPTS, decode(model, requests, set()), strict=True):
         expected = forward_log_probs(model, prompt, completion.tokens, temperature)
         torch.testing.assert_close(torch.tensor(completion.log_probs), expected, atol=1e-4, rtol=0)
 
 
 def test_sampling_does_not_depend_on_the_rest_of_the_batch(model):
     requests = [Request(prompt, 12, seed=i) for i, prompt in enumerate(PROMPTS)]
-    together = decode(model, requests, set(), 0)
+    together = decode(model, requests, set())
     for request, completion in zip(requests, together, strict=True):
-        assert decode(model, [request], set(), 0)[0].tokens == completion.tokens
-    assert decode(model, [replace(requests[3], seed=99)], set(), 0)[0].tokens != together[3].tokens
+        assert decode(model, [request], set())[0].tokens == completion.tokens
+    assert decode(model, [replace(requests[3], seed=99)], set())[0].tokens != together[3].tokens
 
 
 def test_budgets_hold_row_by_row(model):
     requests = [Request(PROMPTS[1], budget, temperature=0) for budget in (1, 5, 12)]
-    short, middle, long = (completion.tokens for completion in decode(model, requests, set(), 0))
+    short, middle, long = (completion.tokens for completion in decode(model, requests, set()))
     assert (len(short), len(middle), len(long)) == (1, 5, 12)
     assert long[:5] == middle and long[:1] == short
 
 
 def test_an_answer_ends_with_its_first_end_of_sequence_token(model):
-    free = decode(model, [Request(PROMPTS[2], 12, seed=1)], set(), 0)[0]
+    free = decode(model, [Request(PROMPTS[2], 12, seed=1)], set())[0]
     stop = free.tokens[4]
     cut = free.tokens[: free.tokens.index(stop) + 1]
     others = Request(PROMPTS[0], 12, seed=2)
-    stopped, other = decode(model, [Request(PROMPTS[2], 12, seed=1), others], {stop, 10**6}, 0)
+    stopped, other = decode(model, [Request(PROMPTS[2], 12, seed=1), others], {stop, 10**6})
     assert stopped.tokens == cut and len(stopped.log_probs) == len(cut)
-    assert other.tokens == decode(model, [others], {stop}, 0)[0].tokens  # goes on after its neighbour has ended
+    assert other.tokens == decode(model, [others], {stop})[0].tokens  # goes on after its neighbour has ended
 
 
 def test_choice_follows_the_distribution():
-    probabilities = torch.tensor([0.5, 0.0, 0.3, 0.2])
+    probabilities = torch.tensor([0.0, 0.5, 0.3, 0.2])
     rows = 20_000
     draws = torch.rand(rows, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    draws[0] = 0.0  # must not fall on the impossible token
     chosen, log_probs = decoding._choose(probabilities.log().expand(rows, -1), [Request([0], 1)] * rows, draws)
     shares = torch.bincount(chosen, minlength=4) / rows
     torch.testing.assert_close(shares, probabilities, atol=0.02, rtol=0)
-    assert shares[1] == 0
+    assert shares[0] == 0
     torch.testing.assert_close(log_probs.exp(), probabilities[chosen])
 
 
@@ -215,9 +217,9 @@ def server(cpu_rollout, folder):
 SAMPLING = {"temperature": 1.0, "top_p": 1.0, "top_k": -1, "repetition_penalty": 1.0, "logprobs": True}
 
 
-async def ask(server, prompts, **options):
+async def ask(server, prompts, return_exceptions=False, **options):
     requests = (server.generate(str(i), prompt, SAMPLING | options) for i, prompt in enumerate(prompts))
-    return await asyncio.gather(*requests)
+    return await asyncio.wait_for(asyncio.gather(*requests, return_exceptions=return_exceptions), timeout=120)
 
 
 def test_server_decodes_concurrent_requests_together(server, cpu_rollout, monkeypatch):
@@ -266,7 +268,7 @@ def test_server_passes_errors_on_and_lives(server, cpu_rollout, monkeypatch):
     async def twice():
         with monkeypatch.context() as patch:
             patch.setattr(cpu_rollout, "decode", broken)
-            failed = await asyncio.gather(*(server.generate("x", p, SAMPLING) for p in PROMPTS), return_exceptions=True)
+            failed = await ask(server, PROMPTS, return_exceptions=True)
         return failed, await ask(server, PROMPTS)
 
     failed, answered = asyncio.run(twice())
@@ -291,6 +293,7 @@ import verl
 import torch.distributed.fsdp
 from verl.plugin.platform import platform_manager
 from verl.utils import device, distributed
+from verl.utils.checkpoint.checkpoint_manager import BaseCheckpointManager
 from verl.workers.engine import EngineRegistry
 from verl.workers.rollout.base import get_rollout_class
 from verl.workers.rollout.replica import get_rollout_replica_class
@@ -298,6 +301,7 @@ from verl.workers.rollout.replica import get_rollout_replica_class
 assert device.get_device_name() == "cpu" and device.get_device_id() == "cpu"
 free, total = device.get_torch_device().mem_get_info()
 assert 0 < free < total and 0 < device.get_torch_device().memory_allocated() < total
+BaseCheckpointManager.load_rng_state(BaseCheckpointManager.get_rng_state())  # as when a run resumes
 assert distributed.initialize_global_process_group_ray.keywords == {"backend": "gloo"}
 assert not torch.distributed.fsdp.CPUOffloadPolicy(pin_memory=True).pin_memory
 print(get_rollout_class("hf").__name__, get_rollout_replica_class("hf").__name__)
@@ -322,3 +326,50 @@ def test_verl_takes_the_platform_while_it_is_imported(cpu_rollout):
     classes, engine, refusal = done.stdout.splitlines()
     assert (classes, engine) == ("CpuRollout CpuReplica", "FSDPEngineWithLMHead")
     assert refusal.startswith("smoke.cpu_platform came too late") and "VERL_USE_EXTERNAL_MODULES" in refusal
+
+
+# ---- the two-step run's command (tests/test_smoke_run.py runs it)
+
+
+def command_of(tmp_path, **environment):
+    arguments = [ROOT / "smoke" / "run.sh", tmp_path / "work", "t.parquet", "v.parquet", "trainer.val_only=True"]
+    settings = {"DRY_RUN": "1", "PYTHON": sys.executable} | environment
+    done = subprocess.run(["bash", *arguments], env=os.environ | settings, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "work").exists()
+    words = shlex.split(done.stdout[done.stdout.index("verl.trainer.main_ppo") :].replace("\\\n", " "))
+    return dict(word.lstrip("+").split("=", 1) for word in words[1:])
+
+
+def test_without_a_gpu_the_cpu_takes_the_place_of_vllm(tmp_path):
+    options = command_of(tmp_path, CUDA_VISIBLE_DEVICES="")
+    assert options["trainer.device"] == "cpu" and options["actor_rollout_ref.rollout.name"] == "hf"
+    assert options["trainer.total_training_steps"] == "2" and options["trainer.val_only"] == "True"
+    assert options["actor_rollout_ref.model.path"] == str(tmp_path / "work" / "model")
+    assert options["reward.custom_reward_function.path"] == str(ROOT / "code_reward.py")
+
+
+def test_with_a_gpu_nothing_of_the_cpu_run_is_left(tmp_path):
+    driver, python = tmp_path / "nvidia-smi", tmp_path / "python"
+    driver.write_text("#!/bin/sh\n")
+    python.write_text(f'#!/bin/sh\n[ "$1" = -c ] || exec {shlex.quote(sys.executable)} "$@"\n')  # "torch sees the GPU"
+    for program in (driver, python):
+        program.chmod(0o755)
+    options = command_of(tmp_path, PATH=f"{tmp_path}:{os.environ['PATH']}", PYTHON=str(python))
+    assert options["actor_rollout_ref.rollout.name"] == "vllm"
+    assert options["trainer.total_training_steps"] == "2" and options["trainer.val_only"] == "True"
+    assert not {"trainer.device", "critic.strategy", "ray_kwargs.ray_init.num_gpus"} & options.keys()
+
+
+def test_a_second_run_goes_on_where_the_first_ended(tmp_path):
+    checkpoints = tmp_path / "run" / "checkpoints"
+    checkpoints.mkdir(parents=True)
+    (checkpoints / "latest_checkpointed_iteration.txt").write_text("6")
+    done = subprocess.run(
+        ["bash", ROOT / "smoke" / "run.sh", tmp_path, "t.parquet", "v.parquet"],
+        env=os.environ | {"DRY_RUN": "1", "PYTHON": sys.executable, "STEPS": "3"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert "trainer.total_training_steps=9" in done.stdout and "trainer.total_epochs=9" in done.stdout

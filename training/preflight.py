@@ -9,6 +9,7 @@ Exit code 1 if one of them would stop or spoil the run; otherwise RUN_DIR gets t
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import shutil
@@ -163,9 +164,10 @@ def check_reward(config: Any) -> Iterator[Finding]:
     scores = []
     for response in (RIGHT, WRONG):
         try:
-            result = compute_score(
-                data_source="preflight", solution_str=response, ground_truth=SUM_TESTS, extra_info={"index": 0}
-            )
+            with without_reward_log():
+                result = compute_score(
+                    data_source="preflight", solution_str=response, ground_truth=SUM_TESTS, extra_info={"index": 0}
+                )
         except Exception as error:
             yield Finding(f"The reward in {path} raises {type(error).__name__}: {error}. veRL would drop such samples.")
             return
@@ -177,6 +179,17 @@ def check_reward(config: Any) -> Iterator[Finding]:
     if test.returncode:
         tail = (test.stdout + test.stderr).strip().splitlines()[-1:] or ["no output"]
         yield Finding(f"The reward's self-test fails ({tail[0]}): run python3 {path} and mend what it names.")
+
+
+@contextlib.contextmanager
+def without_reward_log() -> Iterator[None]:
+    """The log holds what a run judged, and these are no responses of its model."""
+    folder = os.environ.pop("CODE_REWARD_LOG_DIR", None)
+    try:
+        yield
+    finally:
+        if folder is not None:
+            os.environ["CODE_REWARD_LOG_DIR"] = folder
 
 
 def check_machine(config: Any, run_dir: Path) -> Iterator[Finding]:

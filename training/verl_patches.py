@@ -54,6 +54,28 @@ def critic_without_adapter(module: ModuleType) -> None:
     module.FSDPEngineWithValueHead.disable_adapter = lambda self: contextlib.nullcontext()
 
 
+def log_probs_in_chunks(module: ModuleType) -> None:
+    """Compute log-probabilities many tokens at a time where flash-attn's kernel is not installed.
+
+    veRL's fallback loops over the first dimension of the logits, which in its engines is the token: one kernel launch and
+    one Python step for each of a batch's tokens, forward and backward. 0.7.1 to 0.9.1. Same numbers: x[label] - logsumexp(x).
+    """
+    import torch
+
+    rows = 1024  # bounds the float32 copy of bfloat16 logits: 0.6 GB at 151,936 words
+
+    def logprobs_from_logits_v2(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Logits [..., vocabulary] and labels [...] -> float32 log-probabilities [...]."""
+        parts = []
+        flat = zip(logits.reshape(-1, logits.shape[-1]).split(rows), labels.reshape(-1).split(rows), strict=True)
+        for chunk, chosen in flat:
+            scores = chunk.float()
+            parts.append(scores.gather(-1, chosen.unsqueeze(-1)).squeeze(-1) - scores.logsumexp(-1))
+        return torch.cat(parts).view(labels.shape)
+
+    module.logprobs_from_logits_v2 = logprobs_from_logits_v2
+
+
 def append_metrics(module: ModuleType) -> None:
     """Keep the metrics file when a run resumes: veRL's file logger opens it for writing. 0.7.1 to 0.9.1."""
 
@@ -71,6 +93,7 @@ def append_metrics(module: ModuleType) -> None:
 
 PATCHES: dict[str, Patch] = {
     "verl.utils.model": critic_attention,
+    "verl.utils.torch_functional": log_probs_in_chunks,
     "verl.utils.tracking": append_metrics,
     "verl.workers.engine.fsdp.transformer_impl": critic_without_adapter,
 }

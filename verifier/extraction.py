@@ -1,14 +1,51 @@
-"""The model's text -> the program (interface; the parser follows)."""
+"""The model's text -> the program.
+
+The answer is the last Python block: fenced as CommonMark has it (markdown.py says where it is read more kindly), with
+any of Python's names in its info string. Reasoning in `<think>` is cut first, end-of-turn tokens are taken off, and
+where the response has an `<answer>`, a Python block in there comes before one outside.
+
+- A block without a language (or with one that says nothing, such as `text`) is the answer only where no block is
+  tagged Python, and only if it looks like Python (`looks_like_python`): sample output, shell and pseudocode are not it.
+- Blocks in other languages are never the answer; `pycon` and its kin are transcripts of a console, `ipython` is Python.
+- A blank block or a console transcript (`>>>`) tagged Python is passed over while there is another.
+- A block cut by the length limit is the answer: it runs to the end of the text.
+- Only where nothing of this is found are fences accepted that CommonMark knows none of: after text or far indented.
+- Without any block the whole text is tried as the program, up to a lone fence if the part before it looks like Python.
+
+Not covered: a program in several blocks (they are not joined, or a draft would run with the answer), a demonstration
+in a Python block of its own after the program (the last block is the answer, as the prompt says), indented code blocks.
+"""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
+from verifier import markdown
+from verifier.markdown import Block, Document
+from verifier.python_text import is_transcript, looks_like_python
+
+RULES = ("last", "first")
+
+END_OF_TURN = re.compile(
+    r"<\|(?:im_end|endoftext|eot_id|eom_id|end_of_text|end_of_turn|end|eot|return|fim_pad|pad)\|>"
+    r"|</s>|<eos>|<pad>|<end_of_turn>|\[EOS\]|<｜end▁of▁sentence｜>",
+    re.IGNORECASE,
+)
+NEXT_TURN = re.compile(
+    r"\s*(?:<\|(?:im_start|start_header_id|start|begin_of_text|user|assistant)\|>|<start_of_turn>|<s>|\[INST\]|<｜User｜>)"
+)
+
 
 @dataclass(frozen=True)
 class Extraction:
-    """`code` is the program, `format` is 1 when a fenced Python block was found, `block` says which one it is."""
+    """What is run, and where it came from.
+
+    code: the program; blank where there is none, which a caller must not run as an (empty) program.
+    format: 1 when a fenced Python block was found, else 0.
+    block: which one it is, among the blocks outside the reasoning: "3/3 python", "unclosed 1/1 python", "2/2 untagged",
+        "whole text".
+    """
 
     code: str
     format: int
@@ -16,9 +53,92 @@ class Extraction:
 
 
 def extract(text: str, rule: str = "last") -> Extraction:
-    """Return the program in `text`: the last (or with rule "first" the first) Python block. Never raises."""
-    blocks = re.findall(r"^ {0,3}```(?:python3?|py)[^\n]*\n(.*?)^ {0,3}```[ \t]*$", text, re.S | re.M | re.I)
-    if not blocks:
-        return Extraction(text, 0, "whole text")
-    index = 0 if rule == "first" else len(blocks) - 1
-    return Extraction(blocks[index], 1, f"{index + 1}/{len(blocks)} python")
+    """Return the program in a response: its last Python block, or with rule "first" its first. Never raises for a text.
+
+    Line ends become newlines; apart from its indentation, each line of the code is (the beginning of) one of the text.
+    """
+    if rule not in RULES:
+        raise ValueError(f"unknown extraction rule {rule!r}: use one of {', '.join(RULES)}")
+    text = _without_end_of_turn(text.replace("\r\n", "\n").replace("\r", "\n").removeprefix("\ufeff"))
+    document = markdown.read(text)
+    block = _choose(document, rule)
+    if block and block.text.strip():
+        return Extraction(_dedent(block.lines), 1, _label(block, document.blocks))
+    loose = [b for b in markdown.read(document.visible, loose=True).blocks if b.text.strip()]
+    if loose:
+        found = loose[0 if rule == "first" else -1]
+        return Extraction(_dedent(found.lines), 1, "loose " + _label(found, loose))
+    if block:
+        return Extraction("", 1, _label(block, document.blocks))
+    rest = document.visible if document.answer is None else document.answer
+    before = _before_fence(rest)
+    if looks_like_python(before):
+        return Extraction(before, 0, "before the first fence")
+    return Extraction(rest, 0, "whole text" if document.answer is None else "answer tag")
+
+
+def _choose(document: Document, rule: str) -> Block | None:
+    inside = [document.blocks[i] for i in document.answer_blocks]
+    for predicate, blocks in (
+        (_is_program, inside),
+        (_is_program, document.blocks),
+        (_may_be_program, inside),
+        (_may_be_program, document.blocks),
+        (_is_transcript, document.blocks),
+        (_is_python, document.blocks),
+    ):
+        found = list(filter(predicate, blocks))
+        if found:
+            return found[0 if rule == "first" else -1]
+    return None
+
+
+def _is_python(block: Block) -> bool:
+    return block.language == "python"
+
+
+def _is_transcript(block: Block) -> bool:
+    return _is_python(block) and is_transcript(block.text)
+
+
+def _is_program(block: Block) -> bool:
+    return _is_python(block) and block.text.strip() != "" and not is_transcript(block.text)
+
+
+def _may_be_program(block: Block) -> bool:
+    return block.language == "" and looks_like_python(block.text)
+
+
+def _label(block: Block, blocks: list[Block]) -> str:
+    number = next(i for i, other in enumerate(blocks, 1) if other is block)
+    return f"{'' if block.closed else 'unclosed '}{number}/{len(blocks)} {block.language or 'untagged'}"
+
+
+def _dedent(lines: list[str]) -> str:
+    """The lines without the indentation that all of them share, as no program has one."""
+    margins = [line[: len(line) - len(line.lstrip(" \t"))] for line in lines if line.strip()]
+    margin = min(margins, key=len, default="")
+    while not all(other.startswith(margin) for other in margins):
+        margin = margin[:-1]
+    return "\n".join(line.removeprefix(margin) for line in lines)
+
+
+def _before_fence(text: str) -> str:
+    """The text before its first line that is a fence: the prompt may have ended in the opening one."""
+    lines = text.split("\n")
+    for number, line in enumerate(lines):
+        if markdown.FENCE.match(line.strip()):
+            return "\n".join(lines[:number])
+    return ""
+
+
+def _without_end_of_turn(text: str) -> str:
+    """The text without the tokens at its end, and without a next turn that the model has made up after one."""
+    tokens = list(END_OF_TURN.finditer(text))
+    end = next((token.start() for token in tokens if NEXT_TURN.match(text, token.end())), len(text))
+    for token in reversed(tokens):
+        if token.start() < end:
+            if text[token.end() : end].strip():
+                break
+            end = token.start()
+    return text[:end]

@@ -25,8 +25,11 @@ def numpy_parent() -> str | None:
 
 
 def command(task: str, *details: object) -> list[str]:
-    """-S: no site, whose .pth files cost time and run foreign code. Not -I, which would ignore PYTHONHASHSEED."""
-    return [sys.executable, "-S", "-s", "-B", SERVER, task, json.dumps(details)]
+    """-S: no site, whose .pth files cost time and run foreign code. Not -I, which would ignore PYTHONHASHSEED.
+
+    The last word is for those who look at a list of processes.
+    """
+    return [sys.executable, "-S", "-s", "-B", SERVER, task, json.dumps(details), f"for-process-{os.getpid()}"]
 
 
 def environment() -> dict[str, str]:

@@ -12,18 +12,15 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from verifier import comparison, extraction
 from verifier.verdict import Limits
 
 PREFIX = "CODE_REWARD_"
-OTHER_VARIABLES = (
-    "CONCURRENCY",
-    "ISOLATION",
-    "ALLOW_PROCESSES",
-    "LOG_DIR",
-)  # read elsewhere: cores.py, isolation.py, reward_log.py
+# Read elsewhere: cores.py, isolation.py, reward_log.py.
+OTHER_VARIABLES = ("CONCURRENCY", "ISOLATION", "ALLOW_PROCESSES", "LOG_DIR")
 VERL_ARGUMENTS = ("reward_router_address", "reward_model_tokenizer")  # veRL passes them to every reward function
 WALL_FACTOR = 3  # wall_timeout follows timeout where only that is given
-SOURCE_RULES = {"block": "first", "comparison": "strip"}  # what the source recipe does
+SOURCE_RULES = {"block": "first", "comparison": "source"}  # what the source recipe does
 
 
 @dataclass(frozen=True)
@@ -32,7 +29,7 @@ class Options:
 
     limits: Limits = field(default_factory=Limits)
     block: str = "last"  # which Python block is the program: "last" or "first"
-    comparison: str = "tokens"  # comparison.compare_output's mode
+    comparison: str = "tokens"  # how stdout is compared: one of comparison.MODES
     reward: str = "pass_rate"  # the score: "pass_rate", or "binary" (1 when every test passed)
     max_tests: int | None = None  # run at most so many tests of a problem
 
@@ -112,8 +109,8 @@ PARSERS: dict[str, Callable[[str, object], object]] = {
     "wall_timeout": _number(0.1),  # seconds a test
     "memory_mb": _number(1),  # MiB for the program, interpreter not counted
     "rules": _one_of("default", "source"),
-    "block": _one_of("last", "first"),
-    "comparison": _one_of("tokens", "strip"),
+    "block": _one_of(*extraction.RULES),
+    "comparison": _one_of(*comparison.MODES),
     "reward": _one_of("pass_rate", "binary"),
     "max_tests": _whole(3),  # the first, the last and the largest always run
 }

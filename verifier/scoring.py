@@ -103,6 +103,8 @@ def judge_program(
     sizes = [len(test.stdin) + _size(test.expected) for test in truth.tests]
     indices = select_tests(sizes, chosen.max_tests)
     tests = [truth.tests[index] for index in indices]
+    if not code.strip():  # run as an empty program, it would pass a test that expects no output
+        return indices, (TestResult(Verdict.CE, ran=False, detail="the response holds no program"),) * len(indices)
     limits = chosen.limits
     stdout_limits = [max(limits.stdout_bytes, limits.expected_factor * _size(test.expected)) for test in tests]
     results = []
@@ -148,7 +150,7 @@ def _result(execution: Execution, expected: object, call_based: bool, mode: str)
 
 
 def _size(expected: object) -> int:
-    return len(expected) if isinstance(expected, bytes | str) else len(calls.encode_value(expected))
+    return len(expected) if isinstance(expected, bytes) else 0  # call-based: a value, and always small
 
 
 def _text(response: object) -> str:

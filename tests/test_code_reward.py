@@ -1,0 +1,412 @@
+"""veRL's entry point: the numbers, the options, and everywhere veRL may call it from."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import json
+import multiprocessing
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import pytest
+
+import code_reward
+from code_reward import compute_score, extract_code, run_io_tests
+from verifier import client, comparison, executor, options, scoring, self_check
+from verifier.verdict import Execution, Limits, Verdict
+
+ROOT = Path(__file__).resolve().parent.parent
+CASES = Path(__file__).parent / "cases" / "verifier_cases.json"
+KEYS = {
+    "score", "pass_rate", "format", "acc", "compile_error", "runtime_error", "wrong_answer", "time_limit", "memory_limit",
+    "output_limit", "data_error", "internal_error",
+}  # fmt: skip
+ADD = "```python\na, b = map(int, input().split())\nprint(a + b)\n```"
+TESTS = {"inputs": ["3 4\n", "-5 5\n"], "outputs": ["7\n", "0\n"]}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _nothing_left_behind(tmp_path_factory: pytest.TempPathFactory):
+    """After all tests of this file there is no folder, no process and no zombie of theirs."""
+    tempfile.tempdir = str(tmp_path_factory.mktemp("scratch"))
+    yield
+    left = self_check.left_behind(tempfile.tempdir)
+    tempfile.tempdir = None
+    assert left == ""
+
+
+@pytest.fixture(autouse=True)
+def _no_options_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith("CODE_REWARD_"):
+            monkeypatch.delenv(name)
+
+
+def judge(response: object, tests: object = TESTS, **arguments: object) -> dict[str, float]:
+    numbers = compute_score("test", response, tests, {"index": 0}, **arguments)
+    assert set(numbers) == KEYS
+    assert all(type(value) is float for value in numbers.values())
+    shares = [*scoring.SHARES, "pass_rate"]
+    assert sum(numbers[name] for name in shares) == pytest.approx(1.0)
+    return numbers
+
+
+def fenced(program: str) -> str:
+    return f"```python\n{program}\n```"
+
+
+def nonzero(numbers: dict[str, float]) -> dict[str, float]:
+    return {name: value for name, value in numbers.items() if value}
+
+
+# --- what became of a response ---
+
+OUTCOMES = {
+    "right": (ADD, {}, {"score": 1.0, "pass_rate": 1.0, "format": 1.0, "acc": 1.0}),
+    "half right": (fenced("print(7)"), {}, {"score": 0.5, "pass_rate": 0.5, "format": 1.0, "wrong_answer": 0.5}),
+    "binary": (fenced("print(7)"), {"reward": "binary"}, {"pass_rate": 0.5, "format": 1.0, "wrong_answer": 0.5}),
+    "binary, right": (ADD, {"reward": "binary"}, {"score": 1.0, "pass_rate": 1.0, "format": 1.0, "acc": 1.0}),
+    "not in a block": (ADD[10:-4], {}, {"score": 1.0, "pass_rate": 1.0, "acc": 1.0}),
+    "prose": ("I would add the numbers.", {}, {"compile_error": 1.0}),
+    "does not compile": (fenced("print 7"), {}, {"compile_error": 1.0, "format": 1.0}),
+    "crashes on one": (fenced("print(7)\nassert input() == '3 4'"), {}, {
+        "score": 0.5, "pass_rate": 0.5, "format": 1.0, "runtime_error": 0.5}),
+    "right and then a crash": (fenced("print(7)\nraise SystemExit(1)"), {}, {"format": 1.0, "runtime_error": 1.0}),
+    "never ends": (fenced("while True: pass"), {"timeout": 0.3}, {"format": 1.0, "time_limit": 1.0}),
+    "sleeps": (fenced("import time; time.sleep(600)"), {"wall_timeout": 0.7}, {"format": 1.0, "time_limit": 1.0}),
+    "eats memory": (fenced("x = b'x' * (300 << 20)"), {"memory_mb": 64}, {"format": 1.0, "memory_limit": 1.0}),
+    "floods": (fenced("while True: print('x' * 4096)"), {}, {"format": 1.0, "output_limit": 1.0}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OUTCOMES)
+def test_outcome(name: str) -> None:
+    response, arguments, expected = OUTCOMES[name]
+    assert nonzero(judge(response, **arguments)) == expected
+
+
+@pytest.mark.parametrize(
+    "response", [None, b"```python\nprint(7)\n```", b"\xff\xfe", "", " \n", "\x00", "\ud800", 7, ["x"], "```" * 99]
+)
+def test_any_response_gets_a_score(response: object) -> None:
+    numbers = judge(response)
+    assert numbers["internal_error"] == 0.0
+    assert numbers["score"] == (0.5 if isinstance(response, bytes) and b"print" in response else 0.0)
+
+
+def test_numpy_strings_as_veRL_passes_them() -> None:
+    np = pytest.importorskip("numpy")
+    truth = np.str_(json.dumps(TESTS))
+    assert compute_score(np.str_("taco"), np.str_(ADD), truth, {"index": np.int64(3)})["score"] == 1.0
+
+
+def test_call_based() -> None:
+    tests = {"fn_name": "add", "inputs": ["3\n4", "1\n1"], "outputs": ["7", "3"]}
+    assert judge(fenced("def add(a, b):\n    print('debug')\n    return a + b"), tests)["pass_rate"] == 0.5
+    assert judge(fenced("def add(a, b): return 1 / 0"), tests)["runtime_error"] == 1.0
+    assert judge(fenced("import os\ndef add(a, b): os._exit(0)"), tests)["wrong_answer"] == 1.0
+    assert judge(fenced("def add(a, b: pass"), tests)["compile_error"] == 1.0
+
+
+def test_output_limit_grows_with_the_expected_output() -> None:
+    big = "x" * (5 << 20)
+    tests = {"inputs": [""], "outputs": [big]}
+    assert judge(fenced("print('x' * (5 << 20))"), tests)["score"] == 1.0
+    assert judge(fenced("print('x' * (18 << 20))"), tests)["wrong_answer"] == 1.0  # over 16 MiB, under four times 5 MiB
+
+
+# --- data errors and internal errors ---
+
+
+@pytest.mark.parametrize(
+    "truth", [None, "", "{", "[]", "{}", 5, {"inputs": [], "outputs": []}, {"inputs": ["1"], "outputs": []}]
+)
+def test_unreadable_ground_truth(truth: object, capsys: pytest.CaptureFixture) -> None:
+    scoring._reported_rows.clear()
+    for _ in range(2):
+        assert nonzero(judge(ADD, truth)) == {"data_error": 1.0, "format": 1.0}
+    assert capsys.readouterr().err.count("DATA ERROR") == 1
+
+
+def test_verifier_failure_is_loud_and_not_the_programs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    calls = []
+
+    def no_process(program: str, inputs: list[bytes], *_: object, **__: object):
+        calls.append(program)
+        yield Execution(Verdict.IE, message="OSError: no more processes")
+
+    monkeypatch.setattr(scoring, "run_tests", no_process)
+    assert nonzero(judge(ADD)) == {"internal_error": 1.0, "format": 1.0}
+    assert len(calls) == scoring.ATTEMPTS
+    assert "INTERNAL ERROR" in (said := capsys.readouterr().err) and "no more processes" in said
+
+
+def test_a_bug_of_ours_is_an_internal_error_and_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    working, calls = comparison.compare_output, []
+
+    def fails_once(*arguments: object, **keywords: object):
+        calls.append(1)
+        if len(calls) == 1:
+            raise ZeroDivisionError("ours")
+        return working(*arguments, **keywords)
+
+    monkeypatch.setattr(comparison, "compare_output", fails_once)
+    assert judge(ADD)["score"] == 1.0
+    monkeypatch.setattr(comparison, "compare_output", lambda *_, **__: 1 // 0)
+    assert judge(ADD)["internal_error"] == 1.0
+    assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_an_internal_error_is_not_averaged_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = []
+
+    def fails_late(program: str, inputs: list[bytes], *_: object, **__: object):
+        try:
+            yield Execution(None, stdout=b"7\n")
+            yield Execution(Verdict.IE, message="late")
+            raise AssertionError("went on after an internal error")
+        finally:
+            closed.append(1)
+
+    monkeypatch.setattr(scoring, "run_tests", fails_late)
+    numbers = judge(ADD, {"inputs": ["3 4"] * 3, "outputs": ["7"] * 3})
+    assert nonzero(numbers) == {"internal_error": 1.0, "format": 1.0}
+    assert len(closed) == scoring.ATTEMPTS
+
+
+# --- options ---
+
+
+def test_defaults_are_the_documented_ones() -> None:
+    assert options.read({}, {}) == options.Options(Limits(), "last", "tokens", "pass_rate", None)
+
+
+def test_options_from_arguments_and_environment() -> None:
+    environ = {"CODE_REWARD_TIMEOUT": "4", "CODE_REWARD_MEMORY_MB": "512", "CODE_REWARD_BLOCK": "", "HOME": "/"}
+    chosen = options.read({"memory_mb": 256, "reward": None, "reward_model_tokenizer": object()}, environ)
+    assert chosen.limits.cpu_seconds == 4.0
+    assert chosen.limits.wall_seconds == 12.0  # follows timeout
+    assert chosen.limits.memory_bytes == 256 << 20  # the argument comes first
+    assert (chosen.block, chosen.reward) == ("last", "pass_rate")
+    assert options.read({"wall_timeout": 7, "timeout": "0.5"}, {}).limits.wall_seconds == 7.0
+    source = options.read({"rules": "source"}, {})
+    assert (source.block, source.comparison) == ("first", "source")
+    assert options.read({"rules": "source", "block": "last"}, {}).block == "last"
+    assert options.read({"rules": "default"}, {"CODE_REWARD_RULES": "source"}) == options.read({}, {})
+
+
+@pytest.mark.parametrize("arguments, environ, sentence", [
+    ({"timout": 3}, {}, "no option timout: did you mean timeout?"),
+    ({}, {"CODE_REWARD_TIMOUT": "3"}, "no option CODE_REWARD_TIMOUT: did you mean CODE_REWARD_TIMEOUT?"),
+    ({"xyzzy": 3}, {}, "no option xyzzy: the options are timeout, "),
+    ({"timeout": 0}, {}, "timeout must be a number, 0.1 or more, not 0"),
+    ({"timeout": "ten"}, {}, "timeout must be a number"),
+    ({"timeout": float("nan")}, {}, "timeout must be a number"),
+    ({"timeout": True}, {}, "timeout must be a number"),
+    ({}, {"CODE_REWARD_MEMORY_MB": "1g"}, "memory_mb must be a number"),
+    ({"max_tests": 2}, {}, "max_tests must be a number, 3 or more"),
+    ({"max_tests": 3.5}, {}, "max_tests must be a whole number"),
+    ({"block": "middle"}, {}, "block must be one of last, first, not 'middle'"),
+    ({"comparison": "fuzzy"}, {}, "comparison must be one of "),
+    ({"reward": "acc"}, {}, "reward must be one of pass_rate, binary"),
+    ({"rules": "verl"}, {}, "rules must be one of default, source"),
+])  # fmt: skip
+def test_wrong_options_are_refused(arguments: dict, environ: dict, sentence: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ValueError) as refused:
+        compute_score("test", ADD, TESTS, None, **arguments)
+    assert sentence in str(refused.value)
+
+
+def test_block_and_comparison_options_take_effect() -> None:
+    two = f"{fenced('print(7)')}\nor\n{fenced('print(8)')}"
+    tests = {"inputs": [""], "outputs": ["7\n"]}
+    assert judge(two, tests)["score"] == 0.0
+    assert judge(two, tests, block="first")["score"] == 1.0
+    spaced = {"inputs": [""], "outputs": ["7 8\n"]}
+    assert judge(fenced("print('7  8')"), spaced)["score"] == 1.0
+    assert judge(fenced("print('7  8')"), spaced, comparison="strip")["score"] == 0.0
+    assert judge(fenced("print(' 7 8 ')"), spaced, rules="source")["score"] == 1.0
+
+
+def test_max_tests_keeps_first_last_and_largest() -> None:
+    sizes = [5] * 50 + [900] + [7] * 40 + [6]
+    for room in (3, 4, 10, 91):
+        chosen = scoring.select_tests(sizes, room)
+        assert len(chosen) == room
+        assert {0, 50, 91} <= set(chosen)
+        assert list(chosen) == sorted(set(chosen))
+        assert chosen == scoring.select_tests(sizes, room)
+    assert scoring.select_tests(sizes, 92) == scoring.select_tests(sizes, None) == tuple(range(92))
+    by_size = scoring.select_tests(list(range(100)), 12)  # the first is the smallest here, the last the largest
+    gaps = [after - before for before, after in itertools.pairwise(by_size)]
+    assert max(gaps) <= 12
+    tests = {"inputs": ["1"] * 9 + ["2"], "outputs": ["1"] * 10}
+    assert judge(fenced("print(input())"), tests, max_tests=4)["pass_rate"] == 0.75
+
+
+# --- called from everywhere ---
+
+
+def test_from_many_threads() -> None:
+    expected = {"```python\nprint(7)\n```": 0.5, ADD: 1.0, "prose only": 0.0}
+    answers: list[tuple[str, float]] = []
+    threads = [
+        threading.Thread(target=lambda r=response: answers.append((r, judge(r)["score"])))
+        for response in expected
+        for _ in range(6)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert sorted(answers) == sorted((response, score) for response, score in expected.items() for _ in range(6))
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_from_several_processes(method: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # the pool has files of its own
+    with multiprocessing.get_context(method).Pool(2) as pool:
+        scores = pool.starmap_async(compute_score, [("test", ADD, TESTS)] * 4).get(timeout=120)
+    assert [numbers["score"] for numbers in scores] == [1.0] * 4
+
+
+def test_loaded_by_path_as_veRL_does(tmp_path: Path) -> None:
+    """Outside sys.modules, from another folder, called in a thread: siblings must be found all the same."""
+    script = f"""
+import importlib.util, threading
+spec = importlib.util.spec_from_file_location("custom_module_0123", {str(ROOT / "code_reward.py")!r})
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+def call():
+    print(module.compute_score(data_source="x", solution_str={ADD!r}, ground_truth={TESTS!r}, extra_info={{}})["score"])
+thread = threading.Thread(target=call)
+thread.start()
+thread.join()
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert (done.stdout, done.returncode) == ("1.0\n", 0), done.stderr
+
+
+@pytest.mark.skipif(importlib.util.find_spec("verl") is None, reason="veRL is not installed")
+def test_by_veRLs_own_loader(tmp_path: Path) -> None:
+    script = f"""
+from verl.utils.import_utils import load_extern_object
+compute_score = load_extern_object({str(ROOT / "code_reward.py")!r}, "compute_score")
+print(compute_score(data_source="x", solution_str={ADD!r}, ground_truth={TESTS!r}, extra_info=None)["score"])
+"""
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.stdout.splitlines()[-1:] == ["1.0"], done.stderr
+
+
+def test_nothing_is_imported_beyond_the_standard_library() -> None:
+    script = (
+        "import sys\nbefore = set(sys.modules)\nimport code_reward, verifier.self_check\n"
+        "ours = {'code_reward', 'verifier'}\n"
+        "print(sorted({m.partition('.')[0] for m in set(sys.modules) - before} - sys.stdlib_module_names - ours))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "[]\n", done
+
+
+# --- for users of the tutorial ---
+
+
+def test_extract_code() -> None:
+    assert extract_code(f"first\n{fenced('a')}\nthen\n{fenced('b')}").strip() == "b"
+
+
+def test_run_io_tests() -> None:
+    program = "print(input())"
+    assert run_io_tests(program, ["1", "2"], ["1", "3"]) == 0.5
+    assert run_io_tests(program, {"inputs": ["1"], "outputs": ["1"]}) == 1.0
+    assert run_io_tests(program, json.dumps({"inputs": ["1"], "outputs": ["2"]})) == 0.0
+    assert run_io_tests("while True: pass", ["1"], ["1"], timeout=0.3) == 0.0
+    with pytest.raises(ValueError):
+        run_io_tests(program, ["1"], ["1", "2"])
+
+
+def test_run_io_tests_does_not_disguise_our_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executor, "START_PAUSES", ())
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    client.discard()  # a fork server that runs would go on working
+    with pytest.raises(RuntimeError, match="/nowhere/python"):
+        run_io_tests("print(1)", ["1"], ["1"])
+
+
+# --- run as a script ---
+
+
+def test_self_check_without_any_package(tmp_path: Path) -> None:
+    environment = {"PATH": os.environ["PATH"], "CODE_REWARD_REWARD": "binary", "CODE_REWARD_LOG_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-S", str(ROOT / "code_reward.py")],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    lines = done.stdout.splitlines()
+    assert lines[:3] == [
+        "Correct code -> score=1.00 pass_rate=1.00 format=1",
+        "Wrong code   -> score=0.00 pass_rate=0.00 format=1",
+        "No code      -> score=0.00 pass_rate=0.00 format=0",
+    ]
+    assert len(lines) >= 14
+    assert all(line.endswith(" -> ok") for line in lines[3:]), done.stdout
+    assert (done.returncode, done.stderr, list(tmp_path.iterdir())) == (0, "", [])
+
+
+@pytest.mark.parametrize("name, value", [("time_limit", 0.0), ("score", 1.0), ("internal_error", 1.0)])
+def test_self_check_fails_where_a_number_is_off(name: str, value: float, capsys: pytest.CaptureFixture) -> None:
+    def broken(*arguments: object, **keywords: object) -> dict[str, float]:
+        return {**compute_score(*arguments, **keywords), name: value}
+
+    scratch = tempfile.tempdir
+    try:
+        assert self_check.main(broken) == 1
+    finally:
+        tempfile.tempdir = scratch
+    lines = capsys.readouterr().out.splitlines()
+    assert any("-> FAILED: expected" in line for line in lines) or lines[1] != lines[1].replace("score=0.00", "")
+
+
+# --- the shared cases ---
+
+
+def cases(*kinds: str) -> list:
+    if not CASES.exists():
+        return []
+    rows = json.loads(CASES.read_text())
+    return [pytest.param(row, id=row["id"]) for row in rows if row["id"].split("-")[0] in kinds]
+
+
+@pytest.mark.parametrize("case", cases("io", "run", "res"))
+def test_case(case: dict) -> None:
+    numbers = judge(case["response"], json.dumps(case["ground_truth"]), timeout=1.0, wall_timeout=4.0, memory_mb=256)
+    expected = case["expect"]
+    assert numbers["internal_error"] == 0.0
+    if expected["score"] is not None:
+        assert numbers["score"] == pytest.approx(expected["score"])
+    if expected["format"] is not None:
+        assert numbers["format"] == expected["format"]
+
+
+def test_the_module_holds_nothing_that_breaks_outside_sys_modules() -> None:
+    """A dataclass or a pickled function in the file itself fails where veRL keeps it out of sys.modules."""
+    spec = importlib.util.spec_from_file_location("elsewhere", code_reward.__file__)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert not [value for value in vars(module).values() if isinstance(value, type) and value.__module__ == "elsewhere"]

@@ -1,0 +1,245 @@
+"""What stops a run before it takes GPU time. Configurations come from the run script itself."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from conftest import ROOT, SINGLE, script_environment
+
+from training import preflight, run_record
+
+GROUND_TRUTH = json.dumps({"inputs": ["1 2\n"], "outputs": ["3\n"]})
+# What a run on a machine without a GPU says to veRL; the rest are the script's own settings.
+ON_CPU = ("trainer.device=cpu", "actor_rollout_ref.rollout.name=hf")
+
+
+def write_rows(path: Path, number: int, **columns: Any) -> Path:
+    """A parquet file of `number` good rows; `columns` replaces some (None: leaves them out)."""
+    good = {
+        "data_source": "recipe_stdio",
+        "prompt": [{"role": "system", "content": "You help."}, {"role": "user", "content": "Print the sum of two numbers."}],
+        "ability": "code",
+        "reward_model": {"style": "rule", "ground_truth": GROUND_TRUTH},
+        "extra_info": {"index": 0, "split": "train"},
+    }
+    row = {key: value for key, value in {**good, **columns}.items() if value is not None}
+    pq.write_table(pa.Table.from_pylist([row] * number), path)
+    return path
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> SimpleNamespace:
+    """Good ones, and a reward that costs nothing: most tests are about something else."""
+    reward = tmp_path / "quick_reward.py"
+    reward.write_text(
+        "def compute_score(data_source, solution_str, ground_truth, extra_info=None, **kwargs):\n"
+        "    return {'score': float('sum' in solution_str)}\n"
+    )
+    train, val = write_rows(tmp_path / "train.parquet", 8), write_rows(tmp_path / "val.parquet", 2)
+    return SimpleNamespace(train=train, val=val, reward=reward)
+
+
+@pytest.fixture
+def check(dry_run, tiny_model: Path, files: SimpleNamespace, tmp_path: Path) -> Callable[..., list[str]]:
+    """check(*overrides, **settings) -> the sentences of the pre-flight for a run of four prompts a step."""
+
+    def run(*overrides: str, **settings: str) -> list[str]:
+        given = {
+            "MODEL_PATH": str(tiny_model),
+            "TRAIN_FILE": str(files.train),
+            "VAL_FILE": str(files.val),
+            "REWARD_FILE": str(files.reward),
+            "TRAIN_BATCH_SIZE": "4",
+            "PPO_MINI_BATCH_SIZE": "2",
+            "RUN_DIR": str(tmp_path / "run"),
+            **settings,
+        }
+        config = preflight.compose(dry_run(SINGLE, *ON_CPU, *overrides, **given))
+        return [x.text for x in preflight.findings(config, Path(given["RUN_DIR"]))]
+
+    return run
+
+
+def the_only(findings: list[str], *words: str) -> None:
+    assert len(findings) == 1, findings
+    for word in words:
+        assert word in findings[0]
+
+
+def test_a_good_run_passes(check):
+    assert check(REWARD_FILE=str(ROOT / "code_reward.py")) == []
+
+
+@pytest.mark.parametrize("which,kind", (("TRAIN_FILE", "training"), ("VAL_FILE", "validation")))
+def test_a_missing_file(check, tmp_path, which, kind):
+    the_only(check(**{which: str(tmp_path / "none.parquet")}), f"{kind} file", "does not exist", "prepare_data.py")
+
+
+def test_string_prompts(check, files):
+    write_rows(files.train, 8, prompt="Print the sum of two numbers.")
+    the_only(check(), "plain strings", "prepare_data.py")
+
+
+def test_missing_columns(check, files):
+    write_rows(files.val, 2, data_source=None)
+    the_only(check(), "no column data_source")
+
+
+def test_no_ground_truth(check, files):
+    write_rows(files.train, 8, reward_model={"style": "rule"})
+    the_only(check(), "no ground_truth")
+
+
+def test_a_file_that_is_not_parquet(check, files):
+    files.train.write_text("not parquet")
+    the_only(check(), "not readable as parquet")
+
+
+def test_a_file_shorter_than_a_batch(check):
+    the_only(check(TRAIN_BATCH_SIZE="16", PPO_MINI_BATCH_SIZE="8"), "8 training rows", "one batch takes 16")
+
+
+def test_rows_that_the_length_filter_leaves_out_do_not_count(check, files):
+    long = [{"role": "user", "content": "Print the sum of two numbers. " * 200}]
+    write_rows(files.train, 8, prompt=long)
+    the_only(check(), "0 training rows", "MAX_PROMPT_LENGTH")
+
+
+@pytest.mark.parametrize("path", ("null", "/nowhere/reward.py"))
+def test_a_reward_that_is_not_wired(check, path):
+    override = f"reward.custom_reward_function.path={path}"
+    the_only(check(override), "not wired" if path == "null" else "cannot load the reward")
+
+
+@pytest.mark.parametrize(
+    "body,words",
+    (
+        ("raise RuntimeError('no sandbox')", ("raises RuntimeError: no sandbox", "drop")),
+        ("return {'score': 0.5}", ("a right program 0.5 and a wrong one 0.5",)),
+        ("return float('nan')", ("a right program nan",)),
+    ),
+)
+def test_a_reward_that_does_not_work(check, tmp_path, body, words):
+    reward = tmp_path / "reward.py"
+    reward.write_text(f"def compute_score(data_source, solution_str, ground_truth, extra_info=None, **kwargs):\n    {body}\n")
+    the_only(check(REWARD_FILE=str(reward)), *words)
+
+
+def test_a_reward_whose_self_test_fails(check, tmp_path):
+    reward = tmp_path / "reward.py"
+    reward.write_text(
+        "import sys\n"
+        "def compute_score(data_source, solution_str, ground_truth, extra_info=None, **kwargs):\n"
+        "    return float('sum' in solution_str)\n"
+        "if __name__ == '__main__':\n"
+        "    sys.exit('memory limit -> FAILED')\n"
+    )
+    the_only(check(REWARD_FILE=str(reward)), "self-test fails (memory limit -> FAILED)")
+
+
+@pytest.mark.parametrize(
+    "settings,words",
+    (
+        ({"PPO_MINI_BATCH_SIZE": "3"}, ("TRAIN_BATCH_SIZE=4 is not a multiple of PPO_MINI_BATCH_SIZE=3",)),
+        ({"MAX_TOKENS_PER_GPU": "512"}, ("holds no full sample of 1024 tokens",)),
+        ({"ADV_ESTIMATOR": "grpo"}, ("ROLLOUT_N",)),
+        ({"TOTAL_TRAINING_STEPS": "41"}, ("the epochs end after 40 steps", "TOTAL_EPOCHS=21")),
+        ({"RAY_NUM_CPUS": "4"}, ("wait for ever", "RAY_NUM_CPUS=13")),
+        ({"MODEL_PATH": "/nowhere/model"}, ("tokenizer of /nowhere/model cannot be loaded", "MODEL_PATH")),
+        ({"NDEVICES_PER_NODE": "2", "ROLLOUT_TP": "4"}, ("ROLLOUT_TP=4 does not divide 2 GPUs",)),
+    ),
+)
+def test_settings_that_do_not_fit(check, settings, words):
+    the_only(check(**settings), *words)
+
+
+def test_batches_that_gpus_cannot_share(check):
+    found = check(NDEVICES_PER_NODE="3")
+    assert len(found) == 2 and all("shared evenly by 3 GPUs" in x for x in found)
+
+
+def test_a_manager_that_cannot_take_a_dict(check):
+    the_only(check("reward.reward_manager.name=remote"), "manager remote cannot take the reward's dict")
+
+
+def test_more_gpus_than_there_are(check):
+    the_only(check("trainer.device=cuda"), "0 GPUs are visible")
+
+
+def test_packages_that_are_not_installed(check):
+    the_only(check("actor_rollout_ref.rollout.name=vllm"), "Missing packages: vllm")
+    the_only(check(ATTN_IMPLEMENTATION="flash_attention_2"), "flash-attn")
+
+
+def test_the_names_of_another_release(check, monkeypatch):
+    monkeypatch.setenv("VERL_VERSION", "0.8.0")
+    the_only(check(), "VERL_VERSION=0.8.0, but veRL 0.9.1 is installed")
+
+
+def test_a_full_disk(check, monkeypatch):
+    """The free space is the one thing pretended here."""
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=1_000_000))
+    the_only(check(), "0.0 GB free", "MAX_CKPT_TO_KEEP")
+
+
+def test_a_template_that_loses_the_question(check, tiny_model, tmp_path):
+    model = tmp_path / "model"
+    shutil.copytree(tiny_model, model)
+    (model / "chat_template.jinja").write_text("{% for m in messages %}{{ m['text'] }}{% endfor %}")
+    found = check(MODEL_PATH=str(model))
+    assert any("loses the training message" in x for x in found), found
+
+
+def test_the_script_stops_there(tiny_model, files, tmp_path):
+    """Exit code 1, the sentence, no traceback, and nothing written."""
+    settings = {"MODEL_PATH": str(tiny_model), "TRAIN_FILE": str(files.train), "VAL_FILE": str(tmp_path / "none.parquet")}
+    environment = script_environment(**settings, RUN_DIR=str(tmp_path / "run"))
+    done = subprocess.run(["bash", SINGLE, *ON_CPU], env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 1
+    assert "pre-flight: The validation file" in done.stderr and "Traceback" not in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_unknown_option_is_named(tiny_model, files, tmp_path):
+    command = [sys.executable, "-m", "training.preflight", str(tmp_path / "run"), "trainer.no_such_option=1"]
+    done = subprocess.run(command, cwd=ROOT, env=script_environment(), capture_output=True, text=True, timeout=300)
+    assert done.returncode == 1 and "no_such_option" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_the_record_reproduces_the_command(dry_run, tmp_path, monkeypatch):
+    monkeypatch.setenv("CODE_REWARD_TIMEOUT", "5")
+    monkeypatch.setenv("HF_TOKEN", "secret")
+    overrides = dry_run(SINGLE, RUN_DIR=str(tmp_path / "a b"))
+    config = preflight.compose(overrides)
+    run_record.write(tmp_path / "a b", overrides, config)
+    written = (tmp_path / "a b" / "command.sh").read_text()
+    assert "export CODE_REWARD_TIMEOUT=5" in written and "secret" not in written
+    # The recorded command, run with a stand-in for Python that prints its arguments, gives the same overrides.
+    stand_in = tmp_path / "python3"
+    stand_in.write_text('#!/bin/sh\nshift 2\nfor x in "$@"; do echo "$x"; done\n')
+    stand_in.chmod(0o755)
+    environment = script_environment(PATH=f"{tmp_path}:/usr/bin:/bin")
+    done = subprocess.run(
+        ["bash", tmp_path / "a b" / "command.sh"], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == overrides
+    assert "verl 0.9.1" in (tmp_path / "a b" / "versions.txt").read_text()
+    assert "adv_estimator: gae" in (tmp_path / "a b" / "config.yaml").read_text()
+
+
+def test_a_second_start_keeps_the_first_record(dry_run, tmp_path):
+    for seed in ("1", "2"):
+        overrides = dry_run(SINGLE, RUN_DIR=str(tmp_path), SEED=seed)
+        run_record.write(tmp_path, overrides, preflight.compose(overrides))
+    assert "data.seed=1" in (tmp_path / "command.sh.1").read_text()
+    assert "data.seed=2" in (tmp_path / "command.sh").read_text()

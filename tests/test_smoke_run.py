@@ -1,0 +1,113 @@
+"""The real thing once, without a GPU: two PPO steps through the run script, a resume, the merge, EvalScope before and after."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, script_environment
+
+HANG = 1500  # seconds; far more than it takes, on any machine
+
+
+def run(command: list[str], log: Path, **settings: str) -> str:
+    """Run in a session of its own, so that nothing of a hanging run outlives the test."""
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=script_environment(**settings),
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            code = process.wait(HANG)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+    text = log.read_text()
+    assert code == 0, text[-3000:]
+    return text
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory, prepared_data: Path) -> Path:
+    """The folder of a finished smoke run of two steps."""
+    folder = tmp_path_factory.mktemp("smoke")
+    files = [str(prepared_data / "train.parquet"), str(prepared_data / "validation.parquet")]
+    run(["bash", "smoke/run.sh", str(folder), *files], folder / "log")
+    return folder
+
+
+def metrics(work: Path) -> list[dict]:
+    return [json.loads(line) for line in (work / "run" / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_two_steps_were_trained_and_validated(work):
+    lines = metrics(work)
+    assert [x["step"] for x in lines] == [0, 1, 2]
+    for line in lines[1:]:
+        for name in ("critic/score/mean", "actor/pg_loss", "critic/vf_loss", "actor/reward_kl_penalty", "response_length/mean"):
+            assert name in line["data"]
+    names = lines[2]["data"].keys()
+    for source in ("recipe_seen", "recipe_unseen"):
+        assert f"val-core/{source}/acc/mean@1" in names  # veRL's headline: our acc
+        assert f"val-aux/{source}/format/mean@1" in names
+        assert f"val-aux/{source}/internal_error/mean@1" in names
+
+
+def test_our_reward_judged_the_responses(work):
+    """The log that the reward itself writes: as many lines as responses, none an internal error."""
+    lines = [json.loads(x) for path in (work / "run" / "reward_log").glob("*.jsonl") for x in path.read_text().splitlines()]
+    training = [x for x in lines if x["split"] == "train"]
+    assert len(training) == 2 * 16
+    assert {x["split"] for x in lines} == {"train", "validation"}
+    assert all("IE" not in x["verdicts"] for x in lines)
+
+
+def test_everything_is_in_the_run_folder(work):
+    found = {x.name for x in (work / "run").iterdir()}
+    assert found >= {"checkpoints", "metrics.jsonl", "reward_log", "rollouts", "validation", "train.log", "hydra"}
+    assert found >= {"command.sh", "config.yaml", "versions.txt"}
+    assert (work / "run" / "rollouts" / "2.jsonl").is_file() and (work / "run" / "validation" / "2.jsonl").is_file()
+
+
+def test_the_merged_model_is_the_trained_one(work, tmp_path):
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    [folder] = (work / "run" / "merged").iterdir()
+    assert folder.name == "global_step_2"
+    merged, base = (AutoModelForCausalLM.from_pretrained(x) for x in (folder, work / "model"))
+    changed = [name for name, value in merged.state_dict().items() if not value.equal(base.state_dict()[name])]
+    assert changed
+    assert AutoTokenizer.from_pretrained(folder).chat_template == AutoTokenizer.from_pretrained(work / "model").chat_template
+
+
+def test_evalscope_before_and_after(work, tmp_path):
+    """Real EvalScope on two tiny benchmarks of our own in its local formats."""
+    questions = [
+        {"question": "Ada has 3 apples and buys 4. How many has she?", "answer": "3 + 4 = 7\n#### 7"},
+        {"question": "A box holds 6 eggs. How many do 5 boxes hold?", "answer": "6 * 5 = 30\n#### 30"},
+    ]
+    (tmp_path / "gsm8k").mkdir()
+    (tmp_path / "gsm8k" / "test.jsonl").write_text("\n".join(map(json.dumps, questions)))
+    local = {"gsm8k": {"local_path": str(tmp_path / "gsm8k"), "subset_list": ["default"], "few_shot_num": 0}}
+    settings = {"DATASETS": "gsm8k", "LIMIT": "2", "MAX_TOKENS": "8", "DEVICE_MAP": "cpu", "DATASET_ARGS": json.dumps(local)}
+    settings |= {"MODEL_PATH": str(work / "model"), "EVAL_DIR": str(tmp_path / "eval")}
+    text = run(["bash", "eval.sh", str(work / "run")], tmp_path / "log", **settings)
+    assert "| benchmark | base | trained | difference | problems |" in text
+    assert text.strip().splitlines()[-1].startswith("| gsm8k | ") and text.strip().endswith("| 2 |")
+
+
+def test_a_second_start_goes_on_from_the_checkpoint(work, prepared_data, tmp_path):
+    files = [str(prepared_data / "train.parquet"), str(prepared_data / "validation.parquet")]
+    settings = {"STEPS": "1", "VAL_BEFORE_TRAIN": "False", "TEST_FREQ": "-1"}
+    run(["bash", "smoke/run.sh", str(work), *files], tmp_path / "log", **settings)
+    assert [x["step"] for x in metrics(work)] == [0, 1, 2, 3]  # kept, and step 3 added
+    assert (work / "run" / "checkpoints" / "latest_checkpointed_iteration.txt").read_text() == "3"

@@ -1,0 +1,90 @@
+"""The patches: that they take hold of veRL's own modules, and what they change."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import ROOT, script_environment
+
+
+def in_patched_verl(program: str, **settings: str) -> str:
+    """Run a program in a process where veRL loads the patches by itself, and return its stdout."""
+    environment = script_environment(VERL_USE_EXTERNAL_MODULES="training.verl_patches", **settings)
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, cwd=ROOT, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+def test_every_patch_is_applied_when_verl_imports_its_module():
+    program = """
+import importlib, verl
+from training.verl_patches import PATCHES
+changed = {
+    "verl.utils.model": "load_valuehead_model",
+    "verl.utils.torch_functional": "logprobs_from_logits_v2",
+    "verl.utils.tracking": "FileLogger",
+    "verl.workers.engine.fsdp.transformer_impl": "FSDPEngineWithValueHead.disable_adapter",
+}
+assert changed.keys() == PATCHES.keys()
+for name, path in changed.items():
+    value = importlib.import_module(name)
+    for part in path.split("."):
+        value = getattr(value, part)
+    print(value.__module__, (getattr(value, "__wrapped__", None) is not None) or value.__module__ == "training.verl_patches")
+"""
+    lines = in_patched_verl(program).splitlines()
+    assert len(lines) == 4 and all(line.endswith("True") for line in lines)
+
+
+def test_the_critic_loads_with_pytorchs_attention(tiny_model: Path):
+    program = f"""
+import torch, verl
+from transformers import AutoConfig
+from verl.utils.model import load_valuehead_model
+config = AutoConfig.from_pretrained({str(tiny_model)!r}, attn_implementation="sdpa", num_labels=1)
+model = load_valuehead_model({str(tiny_model)!r}, torch.float32, config, False)
+print(type(model).__name__, model.config._attn_implementation, model(torch.tensor([[5, 6, 7]])).logits.shape)
+"""
+    assert "Qwen2ForTokenClassification sdpa torch.Size([1, 3, 1])" in in_patched_verl(program)
+
+
+def test_a_resumed_run_keeps_its_metrics(tmp_path: Path):
+    program = """
+import sys, verl
+from verl.utils.tracking import Tracking
+tracking = Tracking(project_name="p", experiment_name="e", default_backend=["file"], config={})
+tracking.log({"critic/score/mean": 0.5}, step=%d)
+"""
+    path = tmp_path / "metrics.jsonl"
+    for step in (1, 2):
+        in_patched_verl(program % step, VERL_FILE_LOGGER_PATH=str(path))
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [x["step"] for x in lines] == [1, 2] and lines[0]["data"] == {"critic/score/mean": 0.5}
+
+
+@pytest.mark.parametrize("dtype,tolerance", ((torch.float32, 1e-5), (torch.bfloat16, 1e-5)))
+def test_log_probs_equal_a_log_softmax(dtype, tolerance):
+    """Values and gradients, for more tokens than one chunk holds; the reference computes in float64."""
+    from types import ModuleType
+
+    from training.verl_patches import log_probs_in_chunks
+
+    module = ModuleType("stand_in")
+    log_probs_in_chunks(module)
+    torch.manual_seed(0)
+    logits = (torch.randn(2, 700, 37) * 5).to(dtype).requires_grad_()
+    labels = torch.randint(0, 37, (2, 700))
+    ours = module.logprobs_from_logits_v2(logits, labels)
+    exact = torch.log_softmax(logits.double(), dim=-1).gather(-1, labels.unsqueeze(-1)).squeeze(-1)
+    assert ours.shape == labels.shape
+    assert torch.allclose(ours.double(), exact, atol=tolerance)
+    [gradient] = torch.autograd.grad(ours.sum(), logits, retain_graph=True)
+    [reference] = torch.autograd.grad(exact.sum(), logits)
+    assert torch.allclose(gradient.float(), reference.float(), atol=1e-5 if dtype is torch.float32 else 1e-2)

@@ -1,0 +1,140 @@
+"""Our reward inside veRL's own reward loop, with the configuration that the run script composes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from conftest import SINGLE
+
+from training import preflight
+
+SUM = json.dumps({"inputs": ["1 2\n", "3 4\n"], "outputs": ["3\n", "7\n"]})
+RIGHT = "```python\nprint(sum(map(int, input().split())))\n```"
+HALF_RIGHT = "```python\nprint(3)\n```"
+LOOP = "```python\nwhile True: pass\n```"
+
+
+@pytest.fixture(scope="module")
+def worker(dry_run, tiny_model: Path):
+    """veRL's RewardLoopWorker, as a plain object in this process."""
+    from verl.experimental.reward_loop import RewardLoopWorker
+
+    timeout = "++reward.custom_reward_function.reward_kwargs.timeout=1"
+    return RewardLoopWorker(preflight.compose(dry_run(SINGLE, timeout, MODEL_PATH=str(tiny_model))))
+
+
+def sample(tokenizer: Any, response: str, ground_truth: str = SUM, index: int = 0) -> Any:
+    """One generated response as the agent loop hands it to the reward loop: token ids [1, length] and the row's columns."""
+    from verl import DataProto
+
+    def column(value: Any) -> np.ndarray:
+        array = np.empty(1, dtype=object)
+        array[0] = value
+        return array
+
+    prompt = tokenizer("hi")["input_ids"]
+    answer = tokenizer(response)["input_ids"] + [tokenizer.eos_token_id]
+    return DataProto.from_dict(
+        tensors={
+            "prompts": torch.tensor([prompt]),
+            "responses": torch.tensor([answer]),
+            "attention_mask": torch.ones(1, len(prompt) + len(answer), dtype=torch.long),
+        },
+        non_tensors={
+            "data_source": column("recipe_stdio"),
+            "reward_model": column({"style": "rule", "ground_truth": ground_truth}),
+            "extra_info": column({"index": index, "split": "train"}),
+            "__num_turns__": np.array([2]),
+        },
+    )
+
+
+def scores(worker: Any, samples: list[Any]) -> list[dict[str, Any]]:
+    async def together() -> list[dict[str, Any]]:
+        return list(await asyncio.gather(*(worker.compute_score(x) for x in samples)))
+
+    return worker.loop.run_until_complete(together())
+
+
+def test_the_reward_loop_scores_with_our_function(worker):
+    results = scores(worker, [sample(worker.input_tokenizer, x) for x in (RIGHT, HALF_RIGHT, "I do not know.")])
+    assert [x["reward_score"] for x in results] == [1.0, 0.5, 0.0]
+    assert [x["reward_extra_info"]["format"] for x in results] == [1.0, 1.0, 0.0]
+    assert [x["reward_extra_info"]["acc"] for x in results] == [1.0, 0.0, 0.0]
+
+
+def test_every_response_gives_the_same_keys_and_only_numbers(worker):
+    odd = ["", "```python\n", LOOP, "```python\nraise SystemExit(3)\n```", "```python\ndef\n```", RIGHT]
+    samples = [sample(worker.input_tokenizer, x) for x in odd]
+    samples += [
+        sample(worker.input_tokenizer, RIGHT, ground_truth=x) for x in ("", "{}", "not json", '{"inputs": [], "outputs": []}')
+    ]
+    results = scores(worker, samples)
+    keys = set(results[0]["reward_extra_info"])
+    for result in results:
+        assert set(result["reward_extra_info"]) == keys
+        assert all(isinstance(value, (int, float)) for value in result["reward_extra_info"].values())
+        assert 0.0 <= result["reward_score"] <= 1.0
+    assert "reward" not in keys  # veRL keeps a list of its own under that name
+
+
+def test_reward_kwargs_reach_it(worker):
+    """The loop is stopped after 1 s a test (reward_kwargs), not after the default 10 s."""
+    [result] = scores(worker, [sample(worker.input_tokenizer, LOOP)])
+    assert result["reward_extra_info"]["time_limit"] == 1.0
+
+
+def test_many_at_once(worker):
+    texts = [RIGHT, HALF_RIGHT] * 16
+    results = scores(worker, [sample(worker.input_tokenizer, x, index=i) for i, x in enumerate(texts)])
+    assert [x["reward_score"] for x in results] == [1.0, 0.5] * 16
+
+
+def test_ray_workers_score_a_batch(dry_run, tiny_model: Path):
+    """veRL's RewardLoopManager: two Ray actors, a batch padded to one length, one tensor of scores."""
+    import ray
+    from verl import DataProto
+    from verl.experimental.reward_loop import RewardLoopManager
+    from verl.utils import hf_tokenizer
+
+    config = preflight.compose(dry_run(SINGLE, MODEL_PATH=str(tiny_model), REWARD_WORKERS="2"))
+    tokenizer = hf_tokenizer(str(tiny_model))
+    single = [sample(tokenizer, x) for x in (RIGHT, HALF_RIGHT, "nothing", RIGHT)]
+    width = max(x.batch["responses"].shape[1] for x in single)
+    for x in single:
+        missing = width - x.batch["responses"].shape[1]
+        for key, value in (("responses", tokenizer.pad_token_id), ("attention_mask", 0)):
+            x.batch[key] = torch.nn.functional.pad(x.batch[key], (0, missing), value=value)
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    try:
+        result = RewardLoopManager(config).compute_rm_score(DataProto.concat(single))
+    finally:
+        ray.shutdown()
+    assert result.batch["rm_scores"].sum(dim=1).tolist() == [1.0, 0.5, 0.0, 1.0]
+    assert result.non_tensor_batch["acc"].tolist() == [1.0, 0.0, 0.0, 1.0]
+
+
+def test_verls_dataset_reads_the_prepared_rows(dry_run, tiny_model: Path, prepared_data: Path):
+    """Every prompt of the embedded set reaches the model as one system and one user turn with the whole statement."""
+    from verl.utils import hf_tokenizer
+    from verl.utils.dataset.rl_dataset import RLHFDataset, collate_fn
+
+    config = preflight.compose(dry_run(SINGLE, MODEL_PATH=str(tiny_model), MAX_PROMPT_LENGTH="2048"))
+    tokenizer = hf_tokenizer(str(tiny_model))
+    for name in ("train", "validation"):
+        data = RLHFDataset(data_files=str(prepared_data / f"{name}.parquet"), tokenizer=tokenizer, config=config.data)
+        assert len(data) > 0
+        rows = [data[i] for i in range(0, len(data), max(1, len(data) // 20))]
+        for row in rows:
+            assert [x["role"] for x in row["raw_prompt"]] == ["system", "user"]
+            text = tokenizer.apply_chat_template(row["raw_prompt"], tokenize=False, add_generation_prompt=True)
+            assert all(x["content"].strip() in text for x in row["raw_prompt"])
+            assert row["extra_info"]["split"] == name
+        batch = collate_fn(rows)
+        assert len(batch["reward_model"]) == len(rows)

@@ -1,0 +1,95 @@
+"""What can be told about Python by looking at it: its names, its strings, whether a text is a program.
+
+No parser: what a model writes may be cut off anywhere, and Python's own parser is no place for hostile text in the trainer.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+from collections.abc import Collection
+
+NAME = re.compile(r"(?:c|i|micro)?py(?:thon|py)?-?[23]?(?:\.\d+)*$")  # not pycon and its kin: a console's transcript
+WORD = re.compile(r"(?:\b(?:lang|language)[-=:][\"']?)?([\w+#-][\w+#./-]*)", re.IGNORECASE)
+UNTAGGED = ("", "code", "text", "txt", "plain", "plaintext", "raw", "none", "solution", "answer", "program", "script", "main")
+ATOM = re.compile(r"\\.|\"\"\"|'''|[\"'#]")  # where strings and comments begin and end
+# One line without its indentation that hardly anything but Python has.
+STATEMENT = re.compile(
+    r"import [\w.]+(?: as \w+)? *(?:[,;#].*)?$|from [\w.]+ import\b"
+    r"|(?:async )?def \w+ *\(|class \w+ *(?:\([^()]*\))? *:"
+    r"|(?:for|while|if|elif|with|except)\b.*: *(?:#.*)?$|(?:try|else|finally) *:"
+    r"|(?:[^#]*[^\w.#])?(?:print|input|open|main|solve|solution|sys\.std(?:in|out)\.[a-z.]+) *\("
+)
+FOREIGN = re.compile(
+    r"\$ |>>>|In \[\d|#include\b|using namespace\b|Traceback \(most"
+    r"|(?:public|private|static|const|let|var|func|fn|function|int|void|package) |.*\) *\{$|.*;$"
+)
+LONGEST_JUDGED = 500  # characters; longer lines are data
+TRANSCRIPT = re.compile(r"\s*(?:>>>|In \[\d+\]:)")
+
+
+def language(info: str) -> str:
+    """The language an info string names: "python" for all of Python's names, "" for none or a word that names none."""
+    words = [word.lower() for word in WORD.findall(info)]
+    if info.lstrip().startswith("{"):  # attributes: {.python .numberLines}, {code-cell} ipython3
+        words = [word for word in words if _is_python(word)] or words
+    name = words[0] if words else ""
+    if _is_python(name):
+        return "python"
+    return "" if name in UNTAGGED or f"{name}=" in info.lower() else name
+
+
+def _is_python(word: str) -> bool:
+    return NAME.match(word) is not None or word.endswith(".py")
+
+
+Spans = list[tuple[int, int, str]]  # start, end, and kind: "string", "triple" or "comment"
+
+
+def literals(line: str, quote: str | None, endless: Collection[str] = ()) -> tuple[Spans, str | None]:
+    """The strings and the comment in a line of Python at whose start the triple quote `quote` is open (None: none).
+
+    Returns where they stand, and the triple quote that is open at the end. The triple quotes in `endless` open nothing, nor
+    does a single one without a partner on its line.
+    """
+    spans: Spans = []
+    start, single = 0, None
+    for atom in ATOM.finditer(line):
+        mark = atom[0]
+        if quote:
+            if mark == quote:
+                spans.append((start, atom.end(), "triple"))
+                quote = None
+        elif single:
+            if mark[0] == single:  # three of them: the end, and an empty string
+                spans.append((start, atom.end(), "string"))
+                single = None
+        elif mark == "#":
+            spans.append((atom.start(), len(line), "comment"))
+            return spans, None
+        elif len(mark) == 3:
+            if mark in endless:
+                continue
+            quote, start = mark, atom.start()
+        elif mark[0] != "\\":
+            single, start = mark, atom.start()
+    if quote:
+        spans.append((start, len(line), "triple"))
+    return spans, quote
+
+
+def kind_at(spans: Spans, position: int) -> str:
+    """What stands at `position`: the kind of one of the spans of `literals`, or "code"."""
+    at = bisect.bisect_right(spans, position, key=lambda span: span[0]) - 1
+    return spans[at][2] if at >= 0 and position < spans[at][1] else "code"
+
+
+def looks_like_python(text: str) -> bool:
+    """Whether a text without a language is a program: at least one line only Python has, none that Python has not."""
+    lines = [line.strip() for line in text.split("\n") if len(line) <= LONGEST_JUDGED]
+    return any(map(STATEMENT.match, lines)) and not any(map(FOREIGN.match, lines))
+
+
+def is_transcript(text: str) -> bool:
+    """Whether a text is what a console showed: prompts, and answers between them."""
+    return TRANSCRIPT.match(text) is not None
