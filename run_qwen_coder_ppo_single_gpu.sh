@@ -190,6 +190,7 @@ export VERL_FILE_LOGGER_PATH="$RUN_DIR/metrics.jsonl"
 export TENSORBOARD_DIR="$RUN_DIR/tensorboard"
 export CODE_REWARD_LOG_DIR="$RUN_DIR/reward_log"
 export RAY_USAGE_STATS_ENABLED=${RAY_USAGE_STATS_ENABLED:-0} VLLM_NO_USAGE_STATS=${VLLM_NO_USAGE_STATS:-1}
+export PYTHONWARNINGS=${PYTHONWARNINGS:-ignore::UserWarning:verl.workers.engine}  # engines that nobody asked for
 if ((NNODES > 1)) || [[ -n ${RAY_ADDRESS:-} ]]; then
     # An existing cluster: its workers do not inherit this shell, and Ray refuses resource counts when it joins one.
     RAY=(++ray_kwargs.ray_init.address="${RAY_ADDRESS:-auto}")
@@ -197,8 +198,11 @@ if ((NNODES > 1)) || [[ -n ${RAY_ADDRESS:-} ]]; then
         RAY+=("++ray_kwargs.ray_init.runtime_env.env_vars.$name=\"${!name}\"")
     done
 else
-    # Where Ray's dashboard cannot start, waiting for it takes a minute.
-    RAY=(ray_kwargs.ray_init.num_cpus="$RAY_NUM_CPUS" ++ray_kwargs.ray_init.include_dashboard=False)
+    RAY=(
+        ++ray_kwargs.ray_init.address=local            # not somebody's cluster that happens to run on this machine
+        ray_kwargs.ray_init.num_cpus="$RAY_NUM_CPUS"
+        ++ray_kwargs.ray_init.include_dashboard=False  # where it cannot start, waiting for it takes a minute
+    )
 fi
 
 overrides=$("$PYTHON" -m training.verl_options \

@@ -7,10 +7,9 @@ export VERL_USE_EXTERNAL_MODULES=smoke.cpu_platform
 export AGENT_WORKERS=${AGENT_WORKERS:-1} REWARD_WORKERS=${REWARD_WORKERS:-1}  # each is a process that takes 8 s to import veRL
 export LOGGER=${LOGGER:-console,file}
 
-# These three only keep the log readable.
+# These two only keep the log readable.
 export TQ_NUM_THREADS=${TQ_NUM_THREADS:-1}                   # its default of 8 warns at every call on a smaller machine
 export RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO=${RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO:-0}
-export PYTHONWARNINGS=${PYTHONWARNINGS:-ignore::UserWarning:verl.workers.engine}  # engines that are not installed
 
 # veRL computes in bfloat16 unless this says otherwise (fsdp_config.dtype has no effect in 0.9.1). In float32 the rollout's
 # log-probs equal the actor's to nine digits, and most CPUs are several times faster.
@@ -31,6 +30,5 @@ CPU_OVERRIDES=(
     actor_rollout_ref.ref.fsdp_config.use_torch_compile=False
     critic.fsdp.use_torch_compile=False
     data.dataloader_num_workers=0
-    ++ray_kwargs.ray_init.address=local                      # not somebody's cluster that happens to run on this machine
     ++ray_kwargs.ray_init.num_gpus="${NDEVICES_PER_NODE:-1}"  # bookkeeping: veRL counts its workers in GPUs
 )

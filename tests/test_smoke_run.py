@@ -55,6 +55,7 @@ def test_two_steps_were_trained_and_validated(work):
     for line in lines[1:]:
         for name in ("critic/score/mean", "actor/pg_loss", "critic/vf_loss", "actor/reward_kl_penalty", "response_length/mean"):
             assert name in line["data"]
+        assert line["data"]["training/rollout_probs_diff_max"] < 1e-5  # the rollout has the actor's weights
     names = lines[2]["data"].keys()
     for source in ("recipe_seen", "recipe_unseen"):
         assert f"val-core/{source}/acc/mean@1" in names  # veRL's headline: our acc

@@ -203,7 +203,7 @@ def check_machine(config: Any, run_dir: Path) -> Iterator[Finding]:
             yield Finding(f"NDEVICES_PER_NODE={trainer.n_gpus_per_node}, but {count} GPUs are visible here: lower it.")
     cpus = config.get("ray_kwargs", config).ray_init.num_cpus or len(os.sched_getaffinity(0))
     needed = 10 + 3 * trainer.n_gpus_per_node
-    joins_cluster = config.get("ray_kwargs", config).ray_init.get("address") is not None
+    joins_cluster = config.get("ray_kwargs", config).ray_init.get("address", "local") != "local"
     if cpus < needed and not joins_cluster:
         yield Finding(
             f"Ray has {cpus} CPUs to hand out and veRL asks for {needed}, so it would wait for ever at start-up: "

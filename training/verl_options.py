@@ -59,6 +59,7 @@ CHANGES: tuple[tuple[Version, str, Rewrite], ...] = (
     ((0, 6), "trainer.logger", _without_file_logger),
     ((0, 6), "ray_kwargs.ray_init.num_cpus", _rename("ray_init.num_cpus")),
     ((0, 6), "ray_kwargs.ray_init.include_dashboard", _drop),
+    ((0, 6), "ray_kwargs.ray_init.address", _drop),
 )
 
 
