@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import random
 import subprocess
 import sys
 import time
@@ -50,7 +51,10 @@ def test_deep_recursion_and_big_thread_stacks() -> None:
 
 def test_numpy_where_the_trainer_has_it() -> None:
     pytest.importorskip("numpy")
-    assert run("import numpy\nprint(numpy.arange(5).sum())", limits=Limits()).stdout == b"10\n"
+    program = "import numpy\nprint(numpy.arange(5).sum(), numpy.random.rand())"
+    first, second = run_tests(program, [b"", b""], Limits())
+    assert first.stdout.startswith(b"10 0.") and first.stdout == second.stdout
+    assert run("print(__import__('num' + 'py').arange(5).sum())", limits=Limits()).stdout == b"10\n"
 
 
 def test_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,6 +82,12 @@ def test_the_same_in_every_process() -> None:
     first = run(program).stdout
     client.discard()
     assert run(program).stdout == first
+
+
+def test_the_trainers_random_numbers_are_left_alone() -> None:
+    state = random.getstate()
+    assert run("print(1)").stdout == b"1\n"
+    assert random.getstate() == state
 
 
 def test_only_standard_streams_are_open() -> None:

@@ -30,7 +30,7 @@ _streams: list[io.TextIOWrapper] = []
 
 # Standard modules that do something when imported, or that no judge needs.
 _NOT_PRELOADED = {"antigravity", "this", "__hello__", "__phello__", "idlelib", "tkinter", "turtle", "turtledemo", "test"}
-# What these import only when first used, which a program without open files could not do itself.
+# What these import only when first used, which a program that can open no file could not do itself.
 _IMPORTED_LATE = {
     "datetime": ["_strptime"],
     "time": ["_strptime"],
@@ -38,6 +38,7 @@ _IMPORTED_LATE = {
     "multiprocessing": ["multiprocessing.dummy", "multiprocessing.pool", "multiprocessing.popen_fork"],
     "asyncio": ["concurrent.futures.thread", "asyncio.base_futures"],
     "decimal": ["numbers"],
+    "numpy": ["numpy.random"],  # so that it can be seeded
     "codecs": ["encodings.idna", "encodings.latin_1", "encodings.ascii", "encodings.cp1252", "encodings.utf_16"],
 }
 _IMPORT = re.compile(r"(?:^|[;:])[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t(]+([\w, \t\n]+)|import[ \t]+([\w., \t]+))", re.M)
@@ -65,6 +66,14 @@ def prepare_interpreter() -> None:
         builtins.quit = _sitebuiltins.Quitter("quit", "Ctrl-D (i.e. EOF)")
 
 
+def _import_module_or_member(name: str) -> None:
+    """Import a.b where it is a module; where b is a member of a, importing a was enough."""
+    package, _, member = name.rpartition(".")
+    parent = sys.modules.get(package)
+    if parent is None or (hasattr(parent, "__path__") and not hasattr(parent, member)):
+        __import__(name)
+
+
 def preload(source: str) -> None:
     """Import, once for all its tests, the standard modules (and numpy) that a program's text asks for.
 
@@ -83,13 +92,8 @@ def preload(source: str) -> None:
         if top in _NOT_PRELOADED or not (top in sys.stdlib_module_names or top == "numpy"):
             continue
         for module in [name, *_IMPORTED_LATE.get(top, [])]:
-            parent = sys.modules.get(module.rpartition(".")[0])
-            if module in sys.modules or (parent is not None and not hasattr(parent, "__path__")):
-                continue
-            if parent is not None and hasattr(parent, module.rpartition(".")[2]):
-                continue
             try:
-                __import__(module)
+                _import_module_or_member(module)
             except BaseException:
                 continue
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import errno
 import os
-import random
 import select
 import socket
 import threading
@@ -57,7 +56,7 @@ class Slots:
             return slot
 
     def _take_free(self) -> Slot | None:
-        first = random.randrange(self.count)
+        first = threading.get_native_id() % self.count  # not by chance: the trainer's random numbers are its own
         for step in range(self.count):
             index = (first + step) % self.count
             listener = _unix_socket()
@@ -121,7 +120,9 @@ class Slots:
 
     def let_others_go_first(self, slot: Slot) -> Slot:
         """Between two tests of a long response: give way if someone waits and this slot has been held for long."""
-        if time.monotonic() - slot.since < _TURN_SECONDS or not select.select([slot.listener], [], [], 0)[0]:
+        waiting = select.poll()  # not select, which ends at descriptor 1023
+        waiting.register(slot.listener, select.POLLIN)
+        if time.monotonic() - slot.since < _TURN_SECONDS or not waiting.poll(0):
             return slot
         self.release(slot)
         return self.acquire()
