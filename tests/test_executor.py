@@ -54,7 +54,7 @@ def test_numpy_where_the_trainer_has_it() -> None:
     program = "import numpy\nprint(numpy.arange(5).sum(), numpy.random.rand())"
     first, second = run_tests(program, [b"", b""], Limits())
     assert first.stdout.startswith(b"10 0.") and first.stdout == second.stdout
-    assert run("print(__import__('num' + 'py').arange(5).sum())", limits=Limits()).stdout == b"10\n"
+    assert run("print(__import__('numpy').arange(5).sum())", limits=Limits()).stdout == b"10\n"
 
 
 def test_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,6 +87,8 @@ def preload(source: str) -> None:
         wanted += [name.split()[0] for name in modules.split(",") if name.split()]
     if "encode" in source:
         wanted.append("codecs")
+    if "numpy" in source:  # however it is imported: a confined child cannot load the C++ library that it needs
+        wanted.append("numpy")
     for name in wanted:
         top = name.partition(".")[0]
         if top in _NOT_PRELOADED or not (top in sys.stdlib_module_names or top == "numpy"):
