@@ -157,7 +157,8 @@ def main() -> None:
     lift_stack_limit()
     forget_the_trainers_signals()
     task, (numpy_parent, modes, allow_processes, *rest) = sys.argv[1], json.loads(sys.argv[2])
-    os.environ.pop("LD_LIBRARY_PATH", None)
+    for name in ("LD_LIBRARY_PATH", "PYTHONHOME"):  # passed by launch.py for the interpreter's own start
+        os.environ.pop(name, None)
     hide_ourselves()
     if task == "probe":
         print(json.dumps({mode: walls.attempt(mode, numpy_parent, allow_processes) for mode in modes}))

@@ -33,7 +33,7 @@ def command(task: str, *details: object) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """All that a program finds in os.environ, and LD_LIBRARY_PATH, which some interpreters need to start."""
+    """All that a program finds in os.environ, and what some interpreters need to start (removed once they have)."""
     fixed = {
         "PATH": "/usr/bin:/bin",
         "HOME": "/",
@@ -44,7 +44,7 @@ def environment() -> dict[str, str]:
         "OPENBLAS_NUM_THREADS": "1",
         "MKL_NUM_THREADS": "1",
     }
-    return fixed | {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
+    return fixed | {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "PYTHONHOME") if name in os.environ}
 
 
 def start(task: str, *details: object, **streams: object) -> subprocess.Popen[bytes]:
