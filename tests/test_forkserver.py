@@ -438,3 +438,25 @@ def test_a_process_with_many_threads_does_not_starve_one_with_a_single_thread() 
             thread.join()
     assert output.splitlines()[-1] == "49"
     assert taken_meanwhile < 500  # in turn it would be about 49; sixteen against one would be 800
+
+
+def test_an_iterator_that_is_collected_in_the_middle_of_anything() -> None:
+    """The collector may close an abandoned response while this thread makes a socket for the next one."""
+    code = f"""
+import gc, sys
+sys.path.insert(0, {str(ROOT)!r})
+from verifier import sockets
+from verifier.executor import run_tests
+cycle = [run_tests("print(1)", [b""] * 9)]
+cycle.append(cycle)
+next(cycle[0])
+del cycle
+class Collecting(set):
+    def update(self, *sockets):
+        gc.collect()
+        super().update(*sockets)
+sockets._own = Collecting(sockets._own)
+print([e.stdout for e in run_tests("print(2)", [b""])])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "[b'2\\n']\n", done

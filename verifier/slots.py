@@ -131,7 +131,7 @@ class Slots:
 def _receive_listener(connection: socket.socket) -> tuple[socket.socket, ...]:
     """The slot that was passed on over a connection that has something to read, or nothing if its holder died."""
     try:
-        _, passed, _, _ = socket.recv_fds(connection, 1, 1)
+        _, passed, _, _ = socket.recv_fds(connection, 1, 1, socket.MSG_DONTWAIT)
     except OSError:
         return ()
     return tuple(socket.socket(fileno=descriptor) for descriptor in passed)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 _Made = TypeVar("_Made")
-_lock = threading.Lock()
+_lock = threading.RLock()  # an iterator that is collected while the lock is held closes its session at that moment
 _own: set[socket.socket] = set()
 
 
