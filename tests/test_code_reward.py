@@ -16,7 +16,7 @@ import pytest
 
 import code_reward
 from code_reward import compute_score, extract_code, run_io_tests
-from verifier import comparison, executor, options, scoring, self_check
+from verifier import client, comparison, executor, options, scoring, self_check
 from verifier.verdict import Execution, Limits, Verdict
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -324,6 +324,7 @@ def test_run_io_tests() -> None:
 def test_run_io_tests_does_not_disguise_our_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(executor, "START_PAUSES", ())
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    client.discard()  # a fork server that runs would go on working
     with pytest.raises(RuntimeError, match="/nowhere/python"):
         run_io_tests("print(1)", ["1"], ["1"])
 

@@ -15,10 +15,10 @@ def usable() -> float:
 
 
 def concurrency() -> int:
-    """Tests at once: CODE_REWARD_CONCURRENCY, or three quarters of the usable cores, at least one."""
+    """Tests at once: CODE_REWARD_CONCURRENCY, or three quarters of the usable cores, rounded up."""
     asked = os.environ.get("CODE_REWARD_CONCURRENCY", "")
     if not asked:
-        return max(1, math.floor(usable() * SHARE))
+        return max(1, math.ceil(usable() * SHARE))
     if not asked.isdecimal() or int(asked) < 1:
         raise ValueError(f"CODE_REWARD_CONCURRENCY must be a whole number of tests, 1 or more, not {asked!r}")
     return int(asked)

@@ -16,7 +16,8 @@ from verifier import comparison, extraction
 from verifier.verdict import Limits
 
 PREFIX = "CODE_REWARD_"
-OTHER_VARIABLES = ("CONCURRENCY", "LOG_DIR", "RUN")  # read elsewhere: cores.py, reward_log.py, process.py
+# Read elsewhere: cores.py, isolation.py, reward_log.py.
+OTHER_VARIABLES = ("CONCURRENCY", "ISOLATION", "ALLOW_PROCESSES", "LOG_DIR")
 VERL_ARGUMENTS = ("reward_router_address", "reward_model_tokenizer")  # veRL passes them to every reward function
 WALL_FACTOR = 3  # wall_timeout follows timeout where only that is given
 SOURCE_RULES = {"block": "source", "comparison": "source", "row_checkers": False}  # what the source recipe does
