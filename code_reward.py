@@ -2,7 +2,8 @@
 
     custom_reward_function.path=code_reward.py custom_reward_function.name=compute_score
 
-`python3 code_reward.py` checks that it works on this machine; nothing but Python is needed. The engine is in verifier/.
+`python3 code_reward.py` checks that it works on this machine, `--isolation` shows what stands around the programs that it
+runs; nothing but Python is needed. The engine is in verifier/.
 """
 
 from __future__ import annotations
@@ -58,6 +59,11 @@ def run_io_tests(code: str, inputs, outputs=None, timeout: float = 10.0) -> floa
 
 
 if __name__ == "__main__":
-    from verifier import self_check
+    from verifier import isolation, self_check
 
-    sys.exit(self_check.main(compute_score))
+    if sys.argv[1:] == ["--isolation"]:
+        print(isolation.report())
+    elif sys.argv[1:]:
+        sys.exit("usage: python3 code_reward.py [--isolation]")
+    else:
+        sys.exit(self_check.main(compute_score))

@@ -20,6 +20,7 @@ PREFIX = "CODE_REWARD_"
 OTHER_VARIABLES = ("CONCURRENCY", "ISOLATION", "ALLOW_PROCESSES", "LOG_DIR")
 VERL_ARGUMENTS = ("reward_router_address", "reward_model_tokenizer")  # veRL passes them to every reward function
 WALL_FACTOR = 3  # wall_timeout follows timeout where only that is given
+SHORT_FACTOR = 10  # so does the limit after three tests over time, at most a second
 SOURCE_RULES = {"block": "source", "comparison": "source", "row_checkers": False}  # what the source recipe does
 # Half of the score is the tests' at the least, or a program that only compiles would be worth the trouble.
 MAX_FORMAT_WEIGHT, MAX_COMPILE_WEIGHT = 0.2, 0.3
@@ -61,7 +62,8 @@ def _limits(values: Mapping[str, object]) -> Limits:
     limits = Limits()
     if "timeout" in values:
         cpu_seconds = values["timeout"]
-        limits = replace(limits, cpu_seconds=cpu_seconds, wall_seconds=cpu_seconds * WALL_FACTOR)
+        short = min(limits.short_cpu_seconds, cpu_seconds / SHORT_FACTOR)
+        limits = replace(limits, cpu_seconds=cpu_seconds, wall_seconds=cpu_seconds * WALL_FACTOR, short_cpu_seconds=short)
     if "wall_timeout" in values:
         limits = replace(limits, wall_seconds=values["wall_timeout"])
     if "memory_mb" in values:
