@@ -539,7 +539,14 @@ program(
 program(
     "hack",
     "keeps files from test to test",
-    "import os\nprint('second' if os.path.exists('seen') else 'first')\nopen('seen', 'w').close()",
+    """
+    import os
+    print('second' if os.path.exists('seen') else 'first')
+    try:
+        open('seen', 'w').close()
+    except OSError:
+        pass  # where a program may write no files at all
+    """,
     texts(("", "first"), ("1", "first")),
 )
 program(

@@ -8,7 +8,6 @@ import multiprocessing
 import os
 import subprocess
 import sys
-import tempfile
 import threading
 from pathlib import Path
 
@@ -29,13 +28,10 @@ TESTS = {"inputs": ["3 4\n", "-5 5\n"], "outputs": ["7\n", "0\n"]}
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _nothing_left_behind(tmp_path_factory: pytest.TempPathFactory):
-    """After all tests of this file there is no folder, no process and no zombie of theirs."""
-    tempfile.tempdir = str(tmp_path_factory.mktemp("scratch"))
+def _nothing_left_behind():
+    """After all tests of this file there is no process and no zombie of theirs."""
     yield
-    left = self_check.left_behind(tempfile.tempdir)
-    tempfile.tempdir = None
-    assert left == ""
+    assert self_check.left_behind() == ""
 
 
 @pytest.fixture(autouse=True)
@@ -256,8 +252,7 @@ def test_from_many_threads() -> None:
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_from_several_processes(method: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # the pool has files of its own
+def test_from_several_processes(method: str) -> None:
     with multiprocessing.get_context(method).Pool(2) as pool:
         scores = pool.starmap_async(compute_score, [("test", ADD, TESTS)] * 4).get(timeout=120)
     assert [numbers["score"] for numbers in scores] == [1.0] * 4
@@ -358,13 +353,17 @@ def test_self_check_fails_where_a_number_is_off(name: str, value: float, capsys:
     def broken(*arguments: object, **keywords: object) -> dict[str, float]:
         return {**compute_score(*arguments, **keywords), name: value}
 
-    scratch = tempfile.tempdir
-    try:
-        assert self_check.main(broken) == 1
-    finally:
-        tempfile.tempdir = scratch
+    assert self_check.main(broken) == 1
     lines = capsys.readouterr().out.splitlines()
     assert any("-> FAILED: expected" in line for line in lines) or lines[1] != lines[1].replace("score=0.00", "")
+
+
+def test_the_self_check_sees_what_is_left_behind() -> None:
+    executions = executor.run_tests("print(1)", [b"", b""])
+    next(executions)
+    assert "1 processes" in self_check.left_behind()  # the second test has not been asked for
+    executions.close()
+    assert self_check.left_behind() == ""
 
 
 def test_the_module_holds_nothing_that_breaks_outside_sys_modules() -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import tempfile
+import time
 
 import pytest
 from fault_kinds import CASES, Case, fenced
 
+from benchmarks import verdict_agreement
 from code_reward import compute_score
 from verifier import scoring, self_check
 
@@ -15,13 +16,10 @@ LIMITS = {"timeout": 1.0, "wall_timeout": 4.0, "memory_mb": 256}
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _nothing_left_behind(tmp_path_factory: pytest.TempPathFactory):
-    """After all tests of this file there is no folder, no process and no zombie of theirs."""
-    tempfile.tempdir = str(tmp_path_factory.mktemp("scratch"))
+def _nothing_left_behind():
+    """After all tests of this file there is no process and no zombie of theirs."""
     yield
-    left = self_check.left_behind(tempfile.tempdir)
-    tempfile.tempdir = None
-    assert left == ""
+    assert self_check.left_behind() == ""
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
@@ -75,3 +73,26 @@ def test_fewer_tests_still_know_the_function(monkeypatch: pytest.MonkeyPatch) ->
     numbers = compute_score("test", fenced("def f(n):\n    return n + 1 if n < 19 else 0"), tests, max_tests=5)
     assert numbers["pass_rate"] == 0.8
     assert asked == [(5, "f")]
+
+
+def test_a_judge_without_a_sandbox_costs_at_most_its_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verdict_agreement, "CASE_SECONDS", 1.0)
+    assert verdict_agreement.in_a_process(lambda: 0.5) == 0.5
+    assert verdict_agreement.in_a_process(lambda: 1 / 0) is None
+    assert verdict_agreement.in_a_process(lambda: time.sleep(600)) is None
+    assert verdict_agreement.in_a_process(lambda: len(bytearray(verdict_agreement.MEMORY + 1))) is None
+
+
+def test_the_table_counts_only_what_all_have_run() -> None:
+    sizes = dict.fromkeys(verdict_agreement.KINDS, 9)
+    lines = verdict_agreement.table({"one": {"ext": 3, "io": 1, "res": 2}, "two": {"ext": 4, "io": 5}}, sizes).splitlines()
+    assert lines[0].endswith("| hack 9 | total 18 |")
+    assert [cell.strip() for cell in lines[2].split("|")[1:-1]] == ["one", "3", "1", "–", "–", "–", "–", "2", "–", "4"]
+    assert [cell.strip() for cell in lines[3].split("|")[1:-1]] == ["two", "4", "5", "–", "–", "–", "–", "–", "–", "9"]
+
+
+def test_the_benchmark_takes_no_case_twice() -> None:
+    cases = verdict_agreement.all_cases()
+    assert len(cases) > len(CASES)
+    assert {case.kind for case in cases} == set(verdict_agreement.KINDS)
+    assert len({(case.response.strip(), json.dumps(case.truth), case.checker) for case in cases}) == len(cases)

@@ -6,9 +6,11 @@ import itertools
 import random
 
 import pytest
+from fault_kinds import CASES
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks import verdict_agreement
 from code_reward import compute_score
 from verifier import options, scoring
 from verifier.scoring import Judgement, reward, select_tests
@@ -229,6 +231,21 @@ def test_where_the_source_recipe_differs(name: str) -> None:
 def test_where_it_does_not(name: str) -> None:
     response, tests, expected = SOURCE_AGREES[name]
     assert score(response, tests) == score(response, tests, rules="source") == expected
+
+
+def test_agreement_with_the_recipe_itself() -> None:
+    """On every response and every output of the known fault kinds, but where the recipe rewards a response for nothing."""
+    differing = set()
+    for case in CASES:
+        if case.kind in ("ext", "cmp"):
+            arguments = ("test", case.response, case.truth, {"checker": case.checker})
+            if compute_score(*arguments, rules="source")["pass_rate"] != verdict_agreement.source_recipe(case, timeout=10):
+                differing.add(case.name)
+    assert differing == {
+        "ext: rewards an empty block",
+        "ext: rewards an empty response",
+        "cmp: counts a carriage return that was expected",  # rows are read the same way under all rules
+    }
 
 
 def test_the_source_recipe_knows_no_checkers() -> None:

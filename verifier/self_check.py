@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import tempfile
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from verifier import options
+from verifier import launch, options
 
 ADD = "a, b = map(int, input().split())\nprint(a + b)\n"
 SUM_TESTS = {"inputs": ["3 4\n", "-5 5\n"], "outputs": ["7\n", "0\n"]}
 ONE_TEST = {"inputs": ["3 4\n"], "outputs": ["7\n"]}
 BIG = "".join(f"{number}\n" for number in range(700_000))  # 4.6 MB, far more than a pipe holds
 ESCAPE = """import os, time
-open("left.txt", "w").close()
 print(sum(map(int, input().split())), flush=True)
 if os.fork() == 0:
     os.setsid()
@@ -60,19 +59,11 @@ def main(compute_score: Callable[..., dict[str, float]]) -> int:
     """Print the lines; return 0 when everything is as it should be, else 1."""
     for name in (*options.PARSERS, "log_dir"):  # what is checked is the machine, not the settings of a run
         os.environ.pop(options.PREFIX + name.upper(), None)
-    with tempfile.TemporaryDirectory(prefix="code-reward-check-") as folder:
-        tempfile.tempdir = folder  # so that what is left behind can be told from other runs on this machine
-        try:
-            return _run_checks(compute_score, folder)
-        finally:
-            tempfile.tempdir = None
+    all_ok = True
 
-
-def _run_checks(compute_score: Callable[..., dict[str, float]], folder: str) -> int:
     def judge(response: str, tests: dict, checker: str | None = None, **arguments: object) -> dict[str, float]:
         return compute_score("self-check", response, tests, {"index": 0, "checker": checker}, **arguments)
 
-    all_ok = True
     for label, response, expected in (
         ("Correct code", _fenced(ADD), (1.0, 1.0, 1.0)),
         ("Wrong code  ", _fenced("print('no')"), (0.0, 0.0, 1.0)),
@@ -97,7 +88,7 @@ def _run_checks(compute_score: Callable[..., dict[str, float]], folder: str) -> 
     report("unclosed fence", _difference(judge(unclosed, SUM_TESTS), {"score": 1.0}))
     report("from a thread", _difference(_in_thread(lambda: judge(_fenced(ADD), SUM_TESTS)), {"score": 1.0}))
     escaped = judge(_fenced(ESCAPE), SUM_TESTS)
-    report("nothing left behind", _difference(escaped, {"internal_error": 0.0}) or left_behind(folder))
+    report("nothing left behind", _difference(escaped, {"internal_error": 0.0}) or left_behind())
     return 0 if all_ok else 1
 
 
@@ -120,33 +111,30 @@ def _in_thread(judge: Callable[[], dict[str, float]]) -> dict[str, float]:
     return answers[0] if answers else {}
 
 
-def left_behind(folder: str) -> str:
-    """Name what is still there: files below `folder`, and processes whose environment points there; "" for none."""
+def left_behind() -> str:
+    """Name the processes that are still there when every response has its score, but for the idle fork server; "" for none."""
     for _ in range(40):  # a killed process is not gone at once, on a busy machine least of all
-        time.sleep(0.05)
-        if not (left := _leftovers(folder)):
+        if not (left := _leftovers()):
             break
+        time.sleep(0.05)
     return left
 
 
-def _leftovers(folder: str) -> str:
-    files = [str(path) for path in Path(folder).rglob("*")]
-    processes = []
-    for environ in Path("/proc").glob("[0-9]*/environ"):
-        try:
-            if f"TMPDIR={folder}/".encode() in environ.read_bytes():
-                processes.append(environ.parent.name)
-        except OSError:
-            continue  # another user's, or gone
-    zombies = [stat for stat in Path("/proc").glob("[0-9]*/stat") if _is_our_zombie(stat)]
-    return ", ".join(
-        f"{len(found)} {what}" for found, what in ((files, "files"), (processes, "processes"), (zombies, "zombies")) if found
-    )
+def _leftovers() -> str:
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it has ended in the meantime
+            state, parent = stat.read_text().rpartition(")")[2].split()[:2]
+            parents[int(stat.parent.name)] = int(parent), state
+    zombies = [pid for pid, (parent, state) in parents.items() if parent == os.getpid() and state == "Z"]
+    below = [pid for pid, (parent, _) in parents.items() if parent == os.getpid() and _is_fork_server(pid)]
+    for pid in below:  # grows as it goes: the servers, what they have started, and so on
+        below += [child for child, (parent, _) in parents.items() if parent == pid]
+    running = [pid for pid in below if parents[pid][0] != os.getpid()]
+    return ", ".join(f"{len(found)} {what}" for found, what in ((running, "processes"), (zombies, "zombies")) if found)
 
 
-def _is_our_zombie(stat: Path) -> bool:
-    try:
-        state, parent = stat.read_text().rpartition(")")[2].split()[:2]
-    except OSError:
-        return False
-    return state == "Z" and int(parent) == os.getpid()
+def _is_fork_server(pid: int) -> bool:
+    with contextlib.suppress(OSError):
+        return launch.SERVER.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    return False
