@@ -1,7 +1,7 @@
 """Responses after public bug reports of other verifiers, each with the right verdict, judged by compute_score.
 
-`tests/cases/verifier_cases.json`: the response, the ground truth, the expected pass rate and format (null where that is a matter
-of policy; then the response is judged all the same, and must neither raise nor count as the verifier's failure).
+`tests/cases/verifier_cases.json`: the response, the ground truth, the expected pass rate and format (null where that is a
+matter of policy; then the response is judged all the same, and must neither raise nor count as the verifier's failure).
 """
 
 from __future__ import annotations
