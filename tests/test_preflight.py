@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conftest import ROOT, SINGLE, script_environment
+from conftest import MULTI, ROOT, SINGLE, script_environment
 
 from training import preflight, run_record
 
@@ -155,6 +155,7 @@ def test_a_reward_whose_self_test_fails(check, tmp_path):
         ({"ADV_ESTIMATOR": "grpo"}, ("ROLLOUT_N",)),
         ({"TOTAL_TRAINING_STEPS": "41"}, ("the epochs end after 40 steps", "TOTAL_EPOCHS=21")),
         ({"RAY_NUM_CPUS": "4"}, ("wait for ever", "RAY_NUM_CPUS=13")),
+        ({"CRITIC_MODEL_PATH": "/nowhere/critic"}, ("veRL refuses the configuration", "/nowhere/critic")),
         ({"MODEL_PATH": "/nowhere/model"}, ("tokenizer of /nowhere/model cannot be loaded", "MODEL_PATH")),
         ({"NDEVICES_PER_NODE": "2", "ROLLOUT_TP": "4"}, ("ROLLOUT_TP=4 does not divide 2 GPUs",)),
     ),
@@ -190,6 +191,30 @@ def test_a_full_disk(check, monkeypatch):
     """The free space is the one thing pretended here."""
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=1_000_000))
     the_only(check(), "0.0 GB free", "MAX_CKPT_TO_KEEP")
+
+
+@pytest.mark.parametrize("script", (SINGLE, MULTI), ids=("single", "multi"))
+@pytest.mark.parametrize(
+    "settings",
+    (
+        {},
+        {"LORA_RANK": "32"},
+        {"ADV_ESTIMATOR": "grpo", "ROLLOUT_N": "5"},
+        {"NDEVICES_PER_NODE": "8", "TRAIN_BATCH_SIZE": "1024", "PPO_MINI_BATCH_SIZE": "256", "ROLLOUT_TP": "2"},
+        {"KL_COEF": "0"},
+    ),
+    ids=("defaults", "lora", "grpo", "eight GPUs", "no KL"),
+)
+def test_verl_accepts_what_the_scripts_ask_for(dry_run, tiny_model, script, settings):
+    """veRL's own validation, and its own answer to who takes part: a critic for GAE only, a reference for the KL term only."""
+    from verl.trainer.ppo.utils import need_critic, need_reference_policy
+
+    # With LoRA and vLLM the validation would import vLLM, so the rollout is the CPU's there.
+    models = {"MODEL_PATH": str(tiny_model), "CRITIC_MODEL_PATH": str(tiny_model)}
+    config = preflight.compose(dry_run(script, "actor_rollout_ref.rollout.name=hf", **models, **settings))
+    assert list(preflight.check_arithmetic(config)) == list(preflight.check_verl(config)) == []
+    assert need_critic(config) == ("ADV_ESTIMATOR" not in settings)
+    assert need_reference_policy(config) == ("KL_COEF" not in settings)
 
 
 def test_a_template_that_loses_the_question(check, tiny_model, tmp_path):

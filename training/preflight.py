@@ -242,8 +242,9 @@ def check_prompts(config: Any) -> Iterator[Finding]:
     try:
         tokenizer = hf_tokenizer(model)
     except Exception as error:
-        reason = str(error).strip().splitlines()[0]
-        yield Finding(f"The tokenizer of {model} cannot be loaded ({reason}): set MODEL_PATH to a model or its folder.")
+        yield Finding(
+            f"The tokenizer of {model} cannot be loaded ({first_cause(error)}): set MODEL_PATH to a model or its folder."
+        )
         return
     if not tokenizer.chat_template:
         yield Finding(f"{model} has no chat template: take an instruct model.")
@@ -282,13 +283,21 @@ def check_verl(config: Any) -> Iterator[Finding]:
     """veRL's own validation of the configuration."""
     if parse_version(installed_version() or "0") < (0, 7):
         return
+    from hydra.errors import HydraException
     from verl.trainer.ppo.utils import need_critic, need_reference_policy
     from verl.utils.config import validate_config
 
     try:
         validate_config(config=config, use_reference_policy=need_reference_policy(config), use_critic=need_critic(config))
-    except (AssertionError, ValueError) as error:
-        yield Finding(f"veRL refuses the configuration: {error}.")
+    except (AssertionError, ValueError, HydraException) as error:
+        yield Finding(f"veRL refuses the configuration: {first_cause(error)}")
+
+
+def first_cause(error: BaseException) -> str:
+    """The first line of what an exception was raised for; libraries wrap it in their own."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def model_parameters(path: str) -> int:
