@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import zipfile
@@ -20,6 +21,9 @@ SINGLE, MULTI = ROOT / "run_qwen_coder_ppo_single_gpu.sh", ROOT / "run_qwen_code
 sys.path.insert(0, str(ROOT))
 os.environ["PYTHONPATH"] = str(ROOT)
 os.environ["HF_HUB_OFFLINE"] = "1"
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, and so would every process that they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def script_environment(**settings: str) -> dict[str, str]:
