@@ -220,7 +220,8 @@ def main() -> int:
         try:
             with contextlib.redirect_stderr(said_by_it):
                 numbers = compute_score(*arguments, **options)
-            problem = wrong(numbers, may_fail="the row's checker" in said_by_it.getvalue())
+            said_so = said_by_it.getvalue()  # a checker program of its own may fail, the machine may not
+            problem = wrong(numbers, may_fail="the row's checker failed" in said_so or "the row's checker must" in said_so)
         except Exception as error:
             problem = f"{type(error).__name__}: {error}"
         if problem:
