@@ -48,6 +48,7 @@ def test_one_line_a_response(log_dir: Path) -> None:
     assert (right["step"], right["split"], right["data_source"], right["index"]) == (7, "train", "taco", 12)
     assert (right["score"], right["pass_rate"], right["format"], right["acc"]) == (1.0, 1.0, 1.0, 1.0)
     assert (right["verdicts"], right["tests"], right["tests_not_run"]) == ({"AC": 2}, 2, 0)
+    assert sum(right["rules"].values()) == 2 and "exact" in right["rules"]
     assert right["first_failure"] is None
     assert right["cpu_seconds"] > 0 and right["wall_seconds"] > 0
     assert (wrong["step"], wrong["score"], wrong["verdicts"]) == (8, 0.5, {"AC": 1, "WA": 1})

@@ -69,6 +69,7 @@ def record(judgement: Judgement, numbers: Mapping[str, float], data_source: obje
         "index": _plain(info.get("index")),
         **{name: numbers[name] for name in ("score", "pass_rate", "format", "acc")},
         "verdicts": dict(Counter(result.verdict.value for result in results)),
+        "rules": dict(Counter(result.rule for result in results if result.rule)),  # which comparison rule accepted
         "tests": len(tests),
         "tests_not_run": sum(not result.ran for result in tests),
         "block": judgement.block,
