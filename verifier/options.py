@@ -41,10 +41,13 @@ class Options:
     max_tests: int | None = None  # run at most so many tests of a problem
 
 
-def read(arguments: Mapping[str, object], environ: Mapping[str, str] = os.environ) -> Options:
-    """Return the options. Raises ValueError for an unknown name or a bad value, with one sentence that says which."""
+def read(arguments: Mapping[str, object], environ: Mapping[str, str] | None = None) -> Options:
+    """Return the options. Raises ValueError for an unknown name or a bad value, with one sentence that says which.
+
+    environ: the process's own, looked up now, since libraries under veRL put another object in its place.
+    """
     given: dict[str, object] = {}
-    for variable, text in environ.items():
+    for variable, text in (os.environ if environ is None else environ).items():
         name = variable.removeprefix(PREFIX)
         if variable.startswith(PREFIX) and name not in OTHER_VARIABLES and text != "":
             given[_known(name.lower(), variable, PREFIX)] = text
