@@ -235,6 +235,16 @@ def test_the_script_stops_there(tiny_model, files, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def test_a_broken_sandbox_stops_the_script(tiny_model, files, tmp_path):
+    settings = {"MODEL_PATH": str(tiny_model), "TRAIN_FILE": str(files.train), "VAL_FILE": str(files.val)}
+    settings |= {"TRAIN_BATCH_SIZE": "4", "PPO_MINI_BATCH_SIZE": "2", "CODE_REWARD_ISOLATION": "no such mode"}
+    environment = script_environment(**settings, RUN_DIR=str(tmp_path / "run"))
+    done = subprocess.run(["bash", SINGLE, *ON_CPU], env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 1
+    assert "pre-flight: The verifier cannot run programs here" in done.stderr and "CODE_REWARD_ISOLATION" in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
 def test_an_unknown_option_is_named(tiny_model, files, tmp_path):
     command = [sys.executable, "-m", "training.preflight", str(tmp_path / "run"), "trainer.no_such_option=1"]
     done = subprocess.run(command, cwd=ROOT, env=script_environment(), capture_output=True, text=True, timeout=300)

@@ -171,6 +171,9 @@ def check_reward(config: Any) -> Iterator[Finding]:
         except Exception as error:
             yield Finding(f"The reward in {path} raises {type(error).__name__}: {error}. veRL would drop such samples.")
             return
+        if isinstance(result, dict) and result.get("internal_error"):
+            yield Finding(f"The verifier cannot run programs here, for the reason above: see python3 {path} --isolation.")
+            return
         scores.append(float(result["score"] if isinstance(result, dict) else result))
     if not scores[0] > scores[1]:
         yield Finding(f"The reward gives a right program {scores[0]:g} and a wrong one {scores[1]:g}: run python3 {path}.")
