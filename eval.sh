@@ -25,7 +25,7 @@ MAX_TOKENS=${MAX_TOKENS:-2048}
 EVAL_BATCH_SIZE=${EVAL_BATCH_SIZE:-16}
 SEED=${SEED:-42}
 DEVICE_MAP=${DEVICE_MAP:-auto}                              # cpu on a machine without a GPU
-EVAL_DIR=${EVAL_DIR:-runs/eval}
+EVAL_DIR=${EVAL_DIR:-runs/eval/$(date +%Y%m%d-%H%M%S)}       # a new one each time: the table takes every report in it
 # EvalScope's --dataset-args: offline copies ({"humaneval": {"local_path": "..."}}), and LiveCodeBench's window, which starts
 # after the model's training data ends.
 DATASET_ARGS=${DATASET_ARGS:-'{"live_code_bench": {"extra_params": {"start_date": "2024-08-01", "end_date": "2025-02-01"}}}'}

@@ -42,7 +42,7 @@ def _without_file_logger(value: str) -> str:
 
 
 # (first release that knows the option as written, option without + or ~, what older releases get instead).
-# Read from each release's own configuration; tests/test_verl_versions.py composes the result under every one of them.
+# Read from each release's own configuration; tests/test_verl_options.py composes the result under every one of them.
 CHANGES: tuple[tuple[Version, str, Rewrite], ...] = (
     ((0, 9), "transfer_queue.backend.SimpleStorage.num_data_storage_units", _drop),
     ((0, 8), "critic.fsdp.param_offload", _rename("critic.model.fsdp_config.param_offload")),
