@@ -23,21 +23,6 @@ class Verdict(str, Enum):
     IE = "IE"  # internal error: the verifier itself failed; says nothing about the program
 
 
-# Which verdict names a response whose tests ended differently: the first of these that occurs.
-# An internal error comes first because it makes every other verdict of that response doubtful.
-PRECEDENCE = (
-    Verdict.IE,
-    Verdict.DE,
-    Verdict.CE,
-    Verdict.RE,
-    Verdict.MLE,
-    Verdict.OLE,
-    Verdict.TLE,
-    Verdict.WA,
-    Verdict.AC,
-)
-
-
 @dataclass(frozen=True)
 class Limits:
     """What one test may use. The defaults are the README's table."""
