@@ -31,6 +31,7 @@ changed = {
     "verl.utils.torch_functional": "logprobs_from_logits_v2",
     "verl.utils.tracking": "FileLogger",
     "verl.workers.engine.fsdp.transformer_impl": "FSDPEngineWithValueHead.disable_adapter",
+    "verl.trainer.ppo.v1.replay_buffer": "ReplayBuffer.__init__",
 }
 assert changed.keys() == PATCHES.keys()
 for name, path in changed.items():
@@ -40,7 +41,7 @@ for name, path in changed.items():
     print(value.__module__, (getattr(value, "__wrapped__", None) is not None) or value.__module__ == "training.verl_patches")
 """
     lines = in_patched_verl(program).splitlines()
-    assert len(lines) == 4 and all(line.endswith("True") for line in lines)
+    assert len(lines) == 5 and all(line.endswith("True") for line in lines)
 
 
 def test_the_critic_loads_with_pytorchs_attention(tiny_model: Path):
@@ -53,6 +54,17 @@ model = load_valuehead_model({str(tiny_model)!r}, torch.float32, config, False)
 print(type(model).__name__, model.config._attn_implementation, model(torch.tensor([[5, 6, 7]])).logits.shape)
 """
     assert "Qwen2ForTokenClassification sdpa torch.Size([1, 3, 1])" in in_patched_verl(program)
+
+
+def test_the_trainer_looks_often_whether_a_step_is_complete():
+    program = """
+import verl
+from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
+settings = dict(trainer_mode="sync", trainer_config={}, max_off_policy_threshold=None, max_off_policy_strategy="drop")
+print(ReplayBuffer(**settings, sampler_kwargs={}).poll_interval)
+print(ReplayBuffer(**settings, sampler_kwargs={}, poll_interval=3.0, filter_groups_metric=None).poll_interval)
+"""
+    assert in_patched_verl(program).split()[-2:] == ["0.1", "3.0"]
 
 
 def test_a_resumed_run_keeps_its_metrics(tmp_path: Path):
