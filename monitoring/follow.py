@@ -1,0 +1,67 @@
+"""A run as it goes on, a line a step:
+
+[Step 6]  train | reward/score=0.12 | reward/pass_rate=0.12 | reward/format=0.45 | kl=0.002
+[Step 10] val   | reward/score=0.14 | reward/pass_rate=0.14 | reward/acc=0.03 | reward/format=0.52 | data_source=taco
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+from monitoring.curves import Curves, Name, curves
+from monitoring.health import warnings
+from monitoring.reward_log import TRAIN, VALIDATION
+from monitoring.run import Run, read
+from monitoring.text import visible
+
+POLL_SECONDS = 2.0
+SHOWN = ("score", "pass_rate", "acc", "format")
+
+
+def step_lines(found: Curves, step: int) -> list[str]:
+    """The lines of one step: training's, and one for each data source that was validated, of the figures that are known."""
+    lines = []
+    train = _reward(found, step, TRAIN, "") + [
+        f"{figure}={value:.3f}" for figure in ("kl", "entropy") if (value := _at(found, Name(figure), step)) is not None
+    ]
+    seconds = _at(found, Name("step_seconds"), step)
+    if train:
+        lines.append(_line(step, "train", [*train, *([f"step={seconds:.1f}s"] if seconds is not None else [])]))
+    sources = sorted({name.source for name in found if name.split == VALIDATION and name.source})
+    for source in sources:
+        validation = _reward(found, step, VALIDATION, source)
+        if validation:
+            lines.append(_line(step, "val", [*validation, *([f"data_source={visible(source)}"] if len(sources) > 1 else [])]))
+    return lines
+
+
+def follow(run: Run, wait: Callable[[float], None] = time.sleep) -> Iterator[str]:
+    """Yield the lines of the steps so far and then of each new one, and each warning when it begins to hold. Never ends."""
+    printed: set[int] = set()
+    warned: set[str] = set()
+    while True:
+        read(run, final=False)
+        found = curves(run)
+        printed = {step for step in printed if step in run.metrics}  # a resumed run repeats steps
+        for step in sorted(set(run.metrics) - printed):
+            yield from step_lines(found, step)
+        printed = set(run.metrics)
+        now = [warning for warning in warnings(found) if not warning.over]
+        yield from (f"[warning] {warning.line()}" for warning in now if warning.rule not in warned)
+        warned = {warning.rule for warning in now}
+        wait(POLL_SECONDS)
+
+
+def _reward(found: Curves, step: int, split: str, source: str) -> list[str]:
+    values = [(figure, _at(found, Name(figure, split, source), step)) for figure in SHOWN]
+    return [f"reward/{figure}={value:.2f}" for figure, value in values if value is not None]
+
+
+def _at(found: Curves, name: Name, step: int) -> float | None:
+    curve = found.get(name)
+    return dict(zip(curve.steps, curve.values, strict=True)).get(step) if curve else None
+
+
+def _line(step: int, kind: str, parts: list[str]) -> str:
+    return " | ".join([f"{f'[Step {step}]':<9} {kind:<5}", *parts])

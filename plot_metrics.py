@@ -1,0 +1,124 @@
+"""What a run looks like: curves, warnings and samples from the files that veRL and the reward write.
+
+python3 plot_metrics.py RUN                curves.png and curves.html in RUN; RUN is runs/EXPERIMENT_NAME or a metrics.jsonl
+python3 plot_metrics.py RUN1 RUN2          laid over each other, in the current folder
+python3 plot_metrics.py RUN --follow       a line a step, while the run goes on
+python3 plot_metrics.py RUN --check        what is wrong with it, a line each; exit code 1 if something is
+python3 plot_metrics.py RUN --samples 40   prompts, responses, programs and verdicts of step 40, worst and best first
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from monitoring import follow, health, samples
+from monitoring.curves import curves
+from monitoring.run import Run, RunError, names, open_run, read
+from monitoring.text import visible
+
+STEPS_ON_PAGE = 6  # whose samples are shown, from the first to the last
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a run directory or a metrics file")
+    parser.add_argument("--out", type=Path, help="folder for curves.png and curves.html")
+    parser.add_argument("--follow", action="store_true", help="print a line a step until Ctrl-C")
+    parser.add_argument(
+        "--check", action="store_true", help="print warnings, exit 1 if there are any; with --follow: at the first"
+    )
+    parser.add_argument(
+        "--samples", nargs="?", type=int, const=-1, metavar="STEP", help="show a step's samples; without STEP the last"
+    )
+    chosen = parser.parse_args(arguments)
+    sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that cannot show a character is no reason to fail
+    try:
+        runs = [open_run(path) for path in chosen.runs]
+        if len(runs) > 1 and (chosen.follow or chosen.samples is not None):
+            raise RunError("--follow and --samples show one run: name only one.")
+        if chosen.follow:
+            return _follow(runs[0], chosen.check)
+        for run in runs:
+            read(run)
+        if chosen.check:
+            return _check(runs)
+        if chosen.samples is not None:
+            return _samples(runs[0], None if chosen.samples < 0 else chosen.samples)
+        return _draw(runs, chosen.out or (runs[0].folder if len(runs) == 1 else Path()))
+    except (RunError, OSError) as error:
+        print(f"plot_metrics: {visible(error)}", file=sys.stderr)
+        return 2
+    except ImportError as error:
+        print(f"plot_metrics: {error}: pip install -r requirements.txt", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+def _follow(run: Run, check: bool) -> int:
+    for line in follow.follow(run):
+        print(line, flush=True)
+        if check and line.startswith("[warning]"):
+            return 1
+    return 0
+
+
+def _check(runs: list[Run]) -> int:
+    found = [(name, warning) for name, run in zip(names(runs), runs, strict=True) for warning in health.warnings(curves(run))]
+    for name, warning in found:
+        print(f"{name}: {warning.line()}" if len(runs) > 1 else warning.line())
+    return int(any(not warning.over for _, warning in found))
+
+
+def _samples(run: Run, step: int | None) -> int:
+    from rich.console import Console
+
+    from monitoring.terminal import show_samples
+
+    for shown in samples.read_steps(run, [step] if step is not None else samples.steps(run)[-1:]).values():
+        show_samples(shown, Console())
+    return 0
+
+
+def _draw(runs: list[Run], folder: Path) -> int:
+    from monitoring import draw, page
+    from monitoring.panels import panels
+    from monitoring.phases import phases
+
+    found = [(name, curves(run)) for name, run in zip(names(runs), runs, strict=True)]
+    drawn = panels(found)
+    if not drawn:
+        raise RunError(f"{runs[0].path} holds no step yet: wait for the first, or for the first validation.")
+    marked = phases(found[0][1]) if len(found) == 1 else []
+    warned = [(name, warning) for name, each in found for warning in health.warnings(each)]
+    dumped = samples.steps(runs[0]) if len(runs) == 1 else []
+    shown = samples.read_steps(runs[0], evenly(dumped, STEPS_ON_PAGE)) if dumped else {}
+    notes = [f"{phase.number} {phase.label}, steps {phase.first} to {phase.last}" for phase in marked]
+    notes += [f"{name}: {warning.line()}" if len(found) > 1 else warning.line() for name, warning in warned]
+    folder.mkdir(parents=True, exist_ok=True)
+    _write(folder / "curves.png", lambda path: draw.png(drawn, marked, " and ".join(name for name, _ in found), notes, path))
+    text = page.html(found, drawn, marked, warned, shown)
+    _write(folder / "curves.html", lambda path: path.write_text(text, encoding="utf-8"))
+    return 0
+
+
+def evenly(steps: list[int], count: int) -> list[int]:
+    """At most `count` of these steps, the first and the last among them."""
+    if len(steps) <= count:
+        return steps
+    return [steps[i * (len(steps) - 1) // (count - 1)] for i in range(count)]
+
+
+def _write(path: Path, write) -> None:
+    new = path.with_name(f".{path.name}.new")
+    write(new)
+    os.replace(new, path)
+    print(path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,140 @@
+"""plot_metrics.py as it is called."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import made_runs
+import pytest
+
+from monitoring.follow import follow
+from monitoring.run import open_run
+
+ROOT = Path(__file__).resolve().parent.parent
+RUNS = ROOT / "tests" / "cases" / "runs"
+
+
+def plot(*arguments: object, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "plot_metrics.py"), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+
+
+@pytest.mark.parametrize("runs", [["learning"], ["learning", "not_learning"]])
+def test_a_picture_and_a_page(runs: list[str], tmp_path: Path) -> None:
+    done = plot(*(RUNS / f"metrics_{name}.jsonl" for name in runs), "--out", tmp_path / "new" / "folder")
+    assert done.returncode == 0, done.stderr
+    picture, page = (tmp_path / "new" / "folder" / name for name in ("curves.png", "curves.html"))
+    assert sorted(path.name for path in picture.parent.iterdir()) == ["curves.html", "curves.png"]
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    text = page.read_text()
+    assert text.count("<svg") > 8 and "KL to the reference" in text
+    assert "pass rate 0" in text if len(runs) > 1 else "No warning" in text
+
+
+class Page(HTMLParser):
+    """The tags of a page, and what it would load."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.loads: list[str] = []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.loads += [f"{n}={v}" for n, v in attributes if n in ("src", "href", "xlink:href") and not str(v).startswith("#")]
+        assert not [name for name, _ in attributes if name.startswith("on")]
+
+
+def test_the_page_needs_nothing_else(tmp_path: Path) -> None:
+    run = made_runs.make(tmp_path / "run")
+    assert plot(run).returncode == 0
+    page = Page()
+    page.feed((run / "curves.html").read_text())
+    assert page.loads == []
+    assert "script" not in page.tags and "link" not in page.tags and "img" not in page.tags
+
+
+def test_check_says_what_is_wrong_and_exits_with_1(tmp_path: Path) -> None:
+    for healthy in (RUNS / "metrics_learning.jsonl", made_runs.make(tmp_path)):
+        done = plot(healthy, "--check")
+        assert (done.returncode, done.stdout) == (0, "")
+    done = plot(RUNS / "metrics_not_learning.jsonl", "--check")
+    assert done.returncode == 1
+    assert done.stdout == (
+        "steps 10-14: pass rate 0: pass rate 0.005 over 10 steps. "
+        "Look at --samples: easier problems, a warm-up or a larger model.\n"
+    )
+    healed = made_runs.make(tmp_path / "healed", 40, {"response_length/clip_ratio": lambda step: 0.95 if step < 20 else 0.1})
+    done = plot(healed, "--check")
+    assert done.returncode == 0 and "over" in done.stdout
+
+
+def test_neither_torch_nor_verl_is_imported(tmp_path: Path) -> None:
+    run = made_runs.make(tmp_path / "run", 3)
+    code = (
+        "import sys, plot_metrics; plot_metrics.main(sys.argv[1:]);"
+        "print(sorted({'torch', 'verl', 'ray', 'transformers'} & set(sys.modules)))"
+    )
+    for option in ([], ["--check"]):
+        command = [sys.executable, "-c", code, str(run), *option]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+        assert done.stdout.splitlines()[-1] == "[]", done.stderr
+
+
+def test_following_prints_a_line_a_step(tmp_path: Path) -> None:
+    run = made_runs.make(tmp_path, 9)
+    waits = []
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 1:  # step 10 is judged and written, step 11 under way
+            with (run / "reward_log" / "host-1.jsonl").open("a") as log:
+                log.write("\n".join(made_runs.log_lines(10) + made_runs.log_lines(11)) + "\n")
+            with (run / "metrics.jsonl").open("a") as file:
+                file.write(made_runs.metrics_lines(range(10, 11))[0] + "\n" + made_runs.metrics_lines(range(11, 12))[0][:50])
+        if len(waits) == 3:
+            raise KeyboardInterrupt
+
+    lines = []
+    with pytest.raises(KeyboardInterrupt):
+        for line in follow(open_run(run), wait):
+            lines.append(line)
+    assert lines[7].startswith(
+        "[Step 6]  train | reward/score=0.23 | reward/pass_rate=0.23 | reward/acc=0.00 | reward/format=0.70"
+    )
+    assert [line[:16] for line in lines[4:8]] == ["[Step 5]  train ", *["[Step 5]  val   "] * 2, "[Step 6]  train "]
+    assert [line[:16] for line in lines[-3:]] == ["[Step 10] train ", "[Step 10] val   ", "[Step 10] val   "]
+    assert lines[-1].endswith("| reward/pass_rate=0.35 | reward/acc=0.17 | data_source=taco")
+
+
+def test_following_ends_at_the_first_warning_with_check(tmp_path: Path) -> None:
+    done = plot(RUNS / "metrics_not_learning.jsonl", "--follow", "--check")
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[-1].startswith("[warning] steps 10-14: pass rate 0")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["nothing_there"], "does not exist"),
+        ([RUNS / "metrics_learning.jsonl", "--samples"], "has no samples"),
+        ([RUNS / "metrics_learning.jsonl", RUNS / "metrics_learning.jsonl", "--follow"], "name only one"),
+        ([Path(__file__)], "file logger"),
+    ],
+)
+def test_what_cannot_be_shown_is_said_in_one_sentence(arguments: list, sentence: str) -> None:
+    done = plot(*arguments)
+    assert done.returncode == 2 and done.stdout == ""
+    assert sentence in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+def test_nothing_is_half_written(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    made_runs.write(run / "metrics.jsonl", [json.dumps({"step": 1, "data": {"unknown": 1.0}})])
+    done = plot(run)
+    assert done.returncode == 2 and "no step yet" in done.stderr
+    assert [path.name for path in run.iterdir()] == ["metrics.jsonl"]
