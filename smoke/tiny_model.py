@@ -19,7 +19,7 @@ from transformers import GenerationConfig, Qwen2Config, Qwen2ForCausalLM, Qwen2T
 from transformers.utils import logging
 
 from data.families import FAMILIES
-from prepare_data import build_prompt
+from preparation.prompts import build_prompt
 
 VOCABULARY = 1024
 PROBLEMS_A_FAMILY = 8  # enough of each wording and program for the words in them to become tokens

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import signal
 import subprocess
 import sys
@@ -11,86 +10,40 @@ import time
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from raw_rows import (
+    CLOSING,
+    DOUBLE,
+    MATH,
+    files_written,
+    good_rows,
+    raw_row,
+    run,
+    snapshot,
+    source_folder,
+    table,
+    write_jsonl,
+    write_parquet,
+    written,
+)
 
-import prepare_data
-from prepare_data import (
+from preparation import lengths, writing
+from preparation.cleaning import Rules, clean, is_cut_off
+from preparation.prompts import (
     CODE_GEN_SYSTEM,
     CODE_GEN_USER_TEMPLATE,
     build_prompt,
-    is_cut_off,
     strip_closing_instruction,
     user_message,
 )
-from training import data_files
+from preparation.reading import DataError
 from verifier import ground_truth
 
 ROOT = Path(__file__).resolve().parent.parent
-CLOSING = "\n\nWrite Python code to solve the problem. Present the code in \n```python\nYour code\n```\nat the end."
-DOUBLE = {"inputs": ["3\n", "-4\n"], "outputs": ["6\n", "-8\n"]}
+OUTPUTS = ["card.json", "card.md", "duplicates.jsonl", "train.parquet", "train1000.parquet", "validation.parquet"]
 SQUARE_SUM = "Print the sum of the squares of n numbers.\n\n-----Input-----\nn, then n numbers.\n\n-----Output-----\nThe sum."
-
-
-def raw_row(statement: str, tests: object = DOUBLE, **changes: object) -> dict:
-    """One row as the hub has it; `tests` that are not a string are written as JSON."""
-    row = {
-        "data_source": "taco",
-        "prompt": [
-            {"content": "\nUse these actions.\n\n[ASSESS]\n\n[ADVANCE]\n\n", "role": "system"},
-            {"content": statement + CLOSING, "role": "user"},
-        ],
-        "ability": "code",
-        "reward_model": {"ground_truth": tests if isinstance(tests, str) else json.dumps(tests), "style": "rule"},
-        "extra_info": {"index": 7, "split": "dummy"},
-    }
-    return {**row, **changes}
-
-
-def good_rows(number: int) -> list[dict]:
-    return [raw_row(f"Double the number, variant {k}.") for k in range(number)]
-
-
-MATH = raw_row("What is 1 + 1?", "2", ability="math", data_source="numina_cn_k12")
-
-
-def write_parquet(path: Path, rows: list[dict], **options: object) -> Path:
-    """By way of pandas, as the dataset's authors do: prompts become numpy arrays of dicts."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    frame = pd.DataFrame({**row, "prompt": np.array(row["prompt"])} if isinstance(row["prompt"], list) else row for row in rows)
-    frame.to_parquet(path, **options)
-    return path
-
-
-def write_jsonl(path: Path, rows: list[dict]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
-
-def source_folder(folder: Path, train: list[dict], validation: list[dict] | None = None) -> Path:
-    write_parquet(folder / "train.parquet", train)
-    write_parquet(folder / "validation.parquet", validation or [raw_row("Halve the number."), MATH])
-    return folder
-
-
-def run(*arguments: object) -> int:
-    return prepare_data.main([str(argument) for argument in arguments])
-
-
-def written(out: Path, name: str = "train") -> list[dict]:
-    return pq.read_table(out / f"{name}.parquet").to_pylist()
-
-
-def table(stdout: str) -> dict[str, list[int]]:
-    """The report's lines of counts: {"rows read": [train, validation], ...}"""
-    found = re.findall(r"^ *(\S.*?) {2,}([\d,]+(?: +[\d,]+)?)$", stdout, re.MULTILINE)
-    return {name: [int(number.replace(",", "")) for number in numbers.split()] for name, numbers in found}
-
-
-def snapshot(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 # ---- prompts
@@ -182,7 +135,7 @@ def test_user_message(prompt: object, expected: str | None) -> None:
 # ---- one row
 
 
-def test_the_four_layouts_keep_their_ground_truth_letter_by_letter(tmp_path: Path) -> None:
+def test_the_four_layouts(tmp_path: Path) -> None:
     truths = [
         json.dumps({"inputs": ["3", "4"], "outputs": ["6", "8"]}, separators=(",", ":")),
         json.dumps(DOUBLE, indent=1),
@@ -193,10 +146,12 @@ def test_the_four_layouts_keep_their_ground_truth_letter_by_letter(tmp_path: Pat
     source_folder(tmp_path / "raw", [MATH, *rows])
     assert run("--source", tmp_path / "raw", "--out", tmp_path / "out") == 0
     out = written(tmp_path / "out")
-    assert [row["reward_model"] for row in out] == [{"style": "rule", "ground_truth": truth} for truth in truths]
+    call = json.dumps({"fn_name": "twice", "inputs": ["3", "4"], "outputs": ["[6]", "[8]"]})  # 6 or [6], as before
+    stored = [truths[0], truths[1], call, truths[3]]  # those on stdin letter by letter
+    assert [row["reward_model"] for row in out] == [{"style": "rule", "ground_truth": truth} for truth in stored]
     assert [row["data_source"] for row in out] == ["source0", "source1", "source2", "source3"]
     assert [row["extra_info"] for row in out] == [
-        {"index": k + 1, "split": "train", "fn_name": "twice" if k > 1 else "", "num_tests": 2} for k in range(4)
+        {"index": k + 1, "split": "train", "fn_name": "twice" if k > 1 else "", "num_tests": 2, "checker": ""} for k in range(4)
     ]
     assert [row["prompt"] for row in out] == [build_prompt(f"Problem {k}.", "twice" if k > 1 else None) for k in range(4)]
     assert written(tmp_path / "out", "validation")[0]["extra_info"]["split"] == "validation"
@@ -257,11 +212,11 @@ def test_ground_truth_of_other_types_becomes_a_json_string(stored: object, num_t
 def test_a_reward_model_that_is_no_struct_has_no_tests(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_jsonl(tmp_path / "train.jsonl", [*good_rows(3), raw_row("a", reward_model="6")])
     assert run("--source", tmp_path / "train.jsonl", "--out", tmp_path / "out") == 0
-    assert table(capsys.readouterr().out)["no tests"] == [1]
+    assert table(capsys.readouterr().out)["no tests"] == [1, 0]
 
 
 def test_counts_add_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source_folder(tmp_path / "raw", [*good_rows(5), *DROPPED.values(), MATH], [*good_rows(2), *list(DROPPED.values())[:3]])
+    source_folder(tmp_path / "raw", [*good_rows(5), *DROPPED.values(), MATH], [*good_rows(7)[5:], *list(DROPPED.values())[:3]])
     assert run("--source", tmp_path / "raw", "--out", tmp_path / "out") == 0
     counts = table(capsys.readouterr().out)
     assert set(DROPPED) < set(counts)
@@ -279,13 +234,13 @@ def test_a_string_prompt_becomes_messages(tmp_path: Path) -> None:
 
 
 def test_text_that_is_not_unicode_is_dropped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [*good_rows(2), raw_row("half a pair \ud83d"), raw_row("x", '{"inputs": ["\ud83d"], "outputs": ["1"]}')]
+    rows = [*good_rows(3), raw_row("half a pair \ud83d"), raw_row("x", '{"inputs": ["\ud83d"], "outputs": ["1"]}')]
     write_jsonl(tmp_path / "train.jsonl", rows)
     with (tmp_path / "train.jsonl").open("ab") as file:
         file.write(json.dumps(raw_row("Latin?")).replace("?", "\xe9").encode("latin-1") + b"\n")
     assert run("--source", tmp_path / "train.jsonl", "--out", tmp_path / "out") == 0
     counts = table(capsys.readouterr().out)
-    assert counts["rows read"] == [5] and counts["kept"] == [2]
+    assert counts["rows read"] == [6, 1] and counts["kept"] == [2, 1] and counts["text is not valid Unicode"] == [3, 0]
 
 
 @pytest.mark.parametrize(
@@ -353,18 +308,6 @@ def test_several_answers_are_counted_and_dropped_only_on_demand(
     assert len(written(tmp_path / "out")) == 2
     assert run("--source", tmp_path / "raw", "--out", tmp_path / "out", "--drop-multi-answer") == 0
     assert len(written(tmp_path / "out")) == 2 - several
-
-
-def test_duplicates_are_counted_and_dropped_only_on_demand(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    a, b, c = good_rows(3)
-    source_folder(tmp_path / "raw", [a, b, raw_row("double  the NUMBER,\nvariant 1."), c], [c])
-    assert run("--source", tmp_path / "raw", "--out", tmp_path / "out") == 0
-    assert table(capsys.readouterr().out)["statement is in validation too (--drop-duplicates)"] == [1, 0]
-    assert len(written(tmp_path / "out")) == 4
-    assert run("--source", tmp_path / "raw", "--out", tmp_path / "out", "--drop-duplicates") == 0
-    assert table(capsys.readouterr().out)["statement occurred before"] == [2, 0]
-    assert [row["extra_info"]["index"] for row in written(tmp_path / "out")] == [0, 1]
-    assert len(written(tmp_path / "out", "validation")) == 1
 
 
 # ---- length
@@ -447,8 +390,8 @@ def test_length_with_a_tokenizer_is_verls_own(chatml_tokenizer: Path, tmp_path: 
     rows = [raw_row("number " * k) for k in range(1, 40, 2)]
     source_folder(tmp_path / "raw", rows)
     assert run("--source", tmp_path / "raw", "--out", tmp_path / "all", "--tokenizer", chatml_tokenizer) == 0
-    count = prepare_data.token_counter(str(chatml_tokenizer))
-    limit = sorted(count(row["prompt"]) for row in written(tmp_path / "all"))[10]
+    count = lengths.token_counter(str(chatml_tokenizer))
+    limit = sorted(count([row["prompt"] for row in written(tmp_path / "all")]))[10]
     options = ("--tokenizer", chatml_tokenizer, "--max-prompt-tokens", limit)
     assert run("--source", tmp_path / "raw", "--out", tmp_path / "some", *options) == 0
     by_verl = verl_dataset(tmp_path / "all" / "train.parquet", chatml_tokenizer, limit)
@@ -460,14 +403,10 @@ def test_prompt_lengths_are_reported(tmp_path: Path, capsys: pytest.CaptureFixtu
     source_folder(tmp_path / "raw", [*good_rows(3), raw_row(LONG)])
     assert run("--source", tmp_path / "raw", "--out", tmp_path / "out") == 0
     line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("prompt tokens"))
-    assert "estimated" in line and "<= 512: 75.0%" in line and "<= 1,024: 100.0%" in line
+    assert "estimated" in line and "over 512: 25.0%" in line and "over 1024: 0.0%" in line
 
 
 # ---- sources
-
-
-def files_written(out: Path) -> list[str]:
-    return sorted(path.name for path in out.iterdir())
 
 
 @pytest.mark.parametrize("layout", ["parquet", "jsonl", "data folder, shards", "named files", "two options", "both options"])
@@ -494,42 +433,9 @@ def test_sources(layout: str, tmp_path: Path) -> None:
         source_folder(raw, train, validation)
         arguments += ["--validation-source", raw]
     assert run(*arguments, "--out", tmp_path / "out") == 0
-    assert files_written(tmp_path / "out") == ["train.parquet", "train1000.parquet", "validation.parquet"]
+    assert files_written(tmp_path / "out") == OUTPUTS
     assert [row["extra_info"]["index"] for row in written(tmp_path / "out")] == [1, 2, 3, 4]
     assert [row["prompt"] for row in written(tmp_path / "out", "validation")] == [build_prompt("Halve it.", None)]
-
-
-def test_the_hub_loader_reads_the_same_rows_as_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The datasets library takes a folder for a hub name; this is the code path of the default --source."""
-    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
-    source_folder(tmp_path / "raw", [MATH, *good_rows(300), MATH], [raw_row("Halve it."), MATH])
-    parts = data_files.load_hub(str(tmp_path / "raw"))
-    assert not isinstance(parts["train"][0], Path)
-    for part in (*parts["train"], *parts["validation"]):
-        data_files.check_columns(part)
-    options = prepare_data.Options(512, prepare_data.token_counter(None))
-    reports, rows = prepare_data.prepare(parts, tmp_path / "hub", 100, 42, options)
-    assert rows == {"train100.parquet": 100, "train.parquet": 300, "validation.parquet": 1}
-    assert reports["train"].counts == {"not code": 2, "kept": 300}
-    assert run("--source", tmp_path / "raw", "--out", tmp_path / "files", "--num-train", 100) == 0
-    assert snapshot(tmp_path / "hub") == snapshot(tmp_path / "files")
-
-
-def test_the_hub_is_the_default_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import datasets
-
-    monkeypatch.chdir(tmp_path)  # where no folder has the hub's name
-    source_folder(tmp_path / "raw", [MATH, *good_rows(2)])
-    real, asked = datasets.load_dataset, []
-    monkeypatch.setattr(
-        datasets,
-        "load_dataset",
-        lambda name: asked.append(name) or real(str(tmp_path / "raw"), cache_dir=str(tmp_path / "cache")),
-    )
-    assert run("--out", tmp_path / "out") == 0
-    assert asked == ["PRIME-RL/Eurus-2-RL-Data"]
-    assert [row["extra_info"]["index"] for row in written(tmp_path / "out")] == [1, 2]
-    assert len(written(tmp_path / "out", "validation")) == 1
 
 
 def test_a_source_without_validation_gives_up_a_tenth(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -562,7 +468,8 @@ def test_row_groups_do_not_shift_the_index(row_group_size: int, tmp_path: Path) 
 
 
 def test_files_are_written_in_bounded_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(data_files, "GROUP_CHARS", 5 * len(json.dumps(DOUBLE)))
+    monkeypatch.setattr(writing, "GROUP_ROWS", 5)
+    monkeypatch.setattr(writing, "BATCH_ROWS", 1)
     source_folder(tmp_path / "raw", good_rows(12))
     assert run("--source", tmp_path / "raw", "--out", tmp_path / "out") == 0
     groups = pq.ParquetFile(tmp_path / "out" / "train.parquet").metadata
@@ -594,7 +501,7 @@ def test_fewer_rows_than_asked_for_are_all_written_and_said(tmp_path: Path, caps
 def test_schema_has_exactly_the_columns_of_verl(tmp_path: Path) -> None:
     source_folder(tmp_path / "raw", good_rows(3))
     assert run("--source", tmp_path / "raw", "--out", tmp_path / "out") == 0
-    for path in (tmp_path / "out").iterdir():
+    for path in (tmp_path / "out").glob("*.parquet"):
         schema = pq.read_schema(path)
         assert schema.names == ["data_source", "prompt", "ability", "reward_model", "extra_info"]
         assert pa.types.is_list(schema.field("prompt").type)
@@ -713,14 +620,14 @@ def test_a_full_disk_leaves_the_old_files(tmp_path: Path) -> None:
     assert process.returncode == 1 and stdout == "", stderr
     assert "File too large" in stderr and "nothing in" in stderr and stderr.count("\n") == 1
     assert snapshot(tmp_path) == before
-    assert files_written(tmp_path / "out") == ["train.parquet", "train1000.parquet", "validation.parquet"]
+    assert files_written(tmp_path / "out") == OUTPUTS
 
 
 @pytest.mark.parametrize(("signal_sent", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_being_stopped_leaves_nothing(signal_sent: signal.Signals, code: int, tmp_path: Path) -> None:
     source_folder(tmp_path / "raw", good_rows(5))
     before = snapshot(tmp_path)
-    prelude = "import time, training.data_files as files; files.check_written = lambda *_: time.sleep(600)"
+    prelude = "import time, preparation.writing as files; files.check_written = lambda *_: time.sleep(600)"
     process = start("--source", tmp_path / "raw", "--out", tmp_path / "out", prelude=prelude)
     try:
         deadline = time.monotonic() + 120
@@ -736,37 +643,38 @@ def test_being_stopped_leaves_nothing(signal_sent: signal.Signals, code: int, tm
 
 
 def spoil(row: dict, what: str) -> dict:
-    if what == "empty message":
-        row["prompt"][1]["content"] = " "
-    elif what == "no system message":
+    if what == "prompt":
+        row["prompt"][1]["content"] += " "
+    elif what == "messages":
         del row["prompt"][0]
     elif what == "split":
         row["extra_info"]["split"] = "validation"
     elif what == "number of tests":
         row["extra_info"]["num_tests"] += 1
+    elif what == "no tests":
+        row["reward_model"]["ground_truth"] = None
     else:
-        row["reward_model"]["ground_truth"] = "{}"
+        row["reward_model"]["ground_truth"] = row["reward_model"]["ground_truth"].replace("6", "7")
     return row
 
 
-@pytest.mark.parametrize("what", ["empty message", "no system message", "split", "number of tests", "ground truth"])
-def test_reading_back_finds_a_spoilt_row(what: str, tmp_path: Path) -> None:
-    source_folder(tmp_path / "raw", good_rows(3))
-    assert run("--source", tmp_path / "raw", "--out", tmp_path / "out") == 0
-    data_files.check_written(tmp_path / "out" / "train.parquet", "train", 3)
-    rows = written(tmp_path / "out")
-    data_files.write_rows(tmp_path / "spoilt.parquet", [rows[0], spoil(rows[1], what), rows[2]])
-    with pytest.raises(data_files.DataError, match="row 2"):
-        data_files.check_written(tmp_path / "spoilt.parquet", "train", 3)
-
-
-def test_reading_back_counts_rows_and_looks_at_the_columns(tmp_path: Path) -> None:
-    source_folder(tmp_path / "raw", good_rows(3))
-    assert run("--source", tmp_path / "raw", "--out", tmp_path / "out") == 0
-    with pytest.raises(data_files.DataError, match="3 rows instead of 4"):
-        data_files.check_written(tmp_path / "out" / "train.parquet", "train", 4)
-    with pytest.raises(data_files.DataError, match="wrong columns"):
-        data_files.check_written(tmp_path / "raw" / "train.parquet", "train", 3)
+def test_reading_back_finds_a_spoilt_row(tmp_path: Path) -> None:
+    cleaned = [clean(row, k, Rules()) for k, row in enumerate(good_rows(3))]
+    problems = [problem for problem, _ in cleaned]
+    rows = [problem.row("train", truth) for problem, truth in cleaned]
+    writing.write_rows(tmp_path / "train.parquet", rows)
+    writing.check_written(tmp_path / "train.parquet", "train", problems)
+    with pytest.raises(DataError, match="3 rows instead of 4"):
+        writing.check_written(tmp_path / "train.parquet", "train", [*problems, problems[0]])
+    with pytest.raises(DataError, match="more rows than the 2"):
+        writing.check_written(tmp_path / "train.parquet", "train", problems[:2])
+    for what in ("prompt", "messages", "split", "number of tests", "no tests", "tests"):
+        spoilt = spoil(json.loads(json.dumps(rows[1])), what)
+        writing.write_rows(tmp_path / "spoilt.parquet", [rows[0], spoilt, rows[2]])
+        with pytest.raises(DataError, match="row 2"):
+            writing.check_written(tmp_path / "spoilt.parquet", "train", problems)
+    with pytest.raises(DataError, match="wrong columns"):
+        writing.check_written(write_parquet(tmp_path / "raw.parquet", good_rows(3)), "train", problems)
 
 
 def test_a_failed_check_keeps_the_old_files(
@@ -775,10 +683,10 @@ def test_a_failed_check_keeps_the_old_files(
     source_folder(tmp_path / "raw", good_rows(3))
     assert run("--source", tmp_path / "raw", "--out", tmp_path / "out") == 0
     before = snapshot(tmp_path)
-    real = prepare_data.write_rows
-    monkeypatch.setattr(prepare_data, "write_rows", lambda path, rows: real(path, (spoil(row, "split") for row in rows)))
+    real = writing.with_split
+    monkeypatch.setattr(writing, "with_split", lambda batch, split: real(batch, "another"))
     assert run("--source", tmp_path / "raw", "--out", tmp_path / "out", "--seed", 1) == 1
-    assert "is of another split" in capsys.readouterr().err
+    assert "has another extra_info" in capsys.readouterr().err
     assert snapshot(tmp_path) == before
 
 

@@ -30,7 +30,7 @@ from transformers.utils import logging
 from code_reward import compute_score
 from data.families import FAMILIES, LEVELS, Family, Problem
 from data.generate import ground_truth
-from prepare_data import build_prompt
+from preparation.prompts import build_prompt
 
 PROBLEMS_A_FAMILY = 32
 IGNORED = -100  # label of tokens that the loss leaves out

@@ -1,0 +1,97 @@
+"""How long the prompts are, in tokens of the model's tokenizer with its chat template."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+
+from tqdm import tqdm
+
+from preparation.cleaning import Problem
+from preparation.prompts import build_prompt
+from preparation.reading import DataError, first_line
+
+Messages = list[dict[str, str]]
+Counter = Callable[[Sequence[Messages]], list[int]]  # prompts -> tokens of each
+BATCH = 256  # prompts
+CHARACTERS_A_TOKEN = 4  # the estimate, where there is no tokenizer
+ESTIMATE = f"estimated as {CHARACTERS_A_TOKEN} characters each"
+SHARES_OVER = (512, 1024, 2048)
+QUANTILES = (0, 50, 90, 99, 100)
+BIN = 128  # tokens a line of the histogram
+BAR = 40  # characters
+
+
+def render(tokenizer: str) -> Callable[[Messages], str]:
+    """The text that veRL makes of a prompt for this model. Raises DataError as `token_counter` does."""
+    loaded = load(tokenizer)
+    return lambda messages: loaded.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+
+
+def token_counter(tokenizer: str | None) -> Counter:
+    """Counts the tokens that veRL makes of a prompt; without a tokenizer, an estimate.
+
+    A fast tokenizer, and all of Qwen's are, encodes a batch on all cores by threads of its own, outside of Python: that
+    is why there are no further processes here, each of which would load the tokenizer and its libraries again.
+    Raises DataError for a tokenizer that cannot be loaded or has no chat template.
+    """
+    if tokenizer is None:
+        return lambda prompts: [-(-sum(len(m["content"]) for m in messages) // CHARACTERS_A_TOKEN) for messages in prompts]
+    loaded = load(tokenizer)
+
+    def count(prompts: Sequence[Messages]) -> list[int]:
+        texts = loaded.apply_chat_template(list(prompts), add_generation_prompt=True, tokenize=False)
+        return list(map(len, loaded(texts, add_special_tokens=False, verbose=False)["input_ids"]))
+
+    return count
+
+
+def load(tokenizer: str):
+    from transformers import AutoTokenizer  # slow to import
+
+    try:
+        loaded = AutoTokenizer.from_pretrained(os.path.expanduser(tokenizer))
+        loaded.apply_chat_template(build_prompt("probe", None), add_generation_prompt=True, tokenize=False)
+    except Exception as error:  # the hub client, the loader and the template each have exceptions of their own
+        raise DataError(
+            f"--tokenizer {tokenizer} cannot be used ({type(error).__name__}: {first_line(error)}); give the folder or "
+            "hub name of an instruct model, whose tokenizer has a chat template"
+        ) from error
+    return loaded
+
+
+def measure(problems: Sequence[Problem], count: Counter, split: str) -> list[int]:
+    """The tokens of each problem's prompt."""
+    lengths = []
+    with tqdm(total=len(problems), desc=f"measuring {split}", unit=" prompts", disable=None) as bar:
+        for start in range(0, len(problems), BATCH):
+            lengths += count([problem.prompt for problem in problems[start : start + BATCH]])
+            bar.update(len(lengths) - start)
+    return lengths
+
+
+def quantiles(values: Sequence[int]) -> dict[str, int]:
+    """{"0%": smallest, "50%": ..., "100%": largest}; empty for no values."""
+    ordered = sorted(values)
+    return {f"{q}%": ordered[(len(ordered) - 1) * q // 100] for q in QUANTILES} if ordered else {}
+
+
+def shares_over(lengths: Sequence[int], limits: Sequence[int] = SHARES_OVER) -> dict[int, float]:
+    """{limit: share of the lengths that are over it}"""
+    return {limit: sum(length > limit for length in lengths) / max(1, len(lengths)) for limit in limits}
+
+
+def histogram(lengths: Sequence[int], last: int = max(SHARES_OVER)) -> dict[str, int]:
+    """{"0-127": prompts, ..., "2048 or more": prompts}, the empty ones left out."""
+    bins = [0] * (last // BIN + 1)
+    for length in lengths:
+        bins[min(length, last) // BIN] += 1
+    names = [f"{start}-{start + BIN - 1}" for start in range(0, last, BIN)] + [f"{last} or more"]
+    return {name: count for name, count in zip(names, bins, strict=True) if count}
+
+
+def bars(counts: dict[str, int]) -> Iterator[str]:
+    """A histogram as lines of text."""
+    widest = max([*counts.values(), 1])
+    for name, count in counts.items():
+        yield f"  {name:>12} {count:>8,} {'#' * -(-count * BAR // widest)}"
