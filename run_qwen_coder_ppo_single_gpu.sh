@@ -194,7 +194,7 @@ export PYTHONWARNINGS=${PYTHONWARNINGS:-ignore::UserWarning:verl.workers.engine}
 if ((NNODES > 1)) || [[ -n ${RAY_ADDRESS:-} ]]; then
     # An existing cluster: its workers do not inherit this shell, and Ray refuses resource counts when it joins one.
     RAY=(++ray_kwargs.ray_init.address="${RAY_ADDRESS:-auto}")
-    for name in PYTHONPATH VERL_USE_EXTERNAL_MODULES VERL_FILE_LOGGER_PATH TENSORBOARD_DIR "${!CODE_REWARD_@}"; do
+    for name in PYTHONPATH VERL_USE_EXTERNAL_MODULES VERL_FILE_LOGGER_PATH TENSORBOARD_DIR "${!CODE_REWARD_@}" "${!SANDBOX_FUSION_@}"; do
         RAY+=("++ray_kwargs.ray_init.runtime_env.env_vars.$name=\"${!name}\"")
     done
 else

@@ -19,7 +19,7 @@ import marshal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from verifier import calls, comparison
+from verifier import calls, comparison, remote
 from verifier.comparison import Comparison, Exactly
 from verifier.executor import run_tests
 from verifier.ground_truth import GroundTruthError
@@ -88,14 +88,15 @@ def room_for_outputs(limits: Limits, expected_sizes: Sequence[int]) -> int:
     return max(KEPT_FACTOR * limits.stdout_bytes, limits.expected_factor * sum(expected_sizes))
 
 
-def run(program: str, cases: Mapping[int, Case | None], limits: Limits) -> dict[int, Comparison]:
-    """Return the checker's word on each case; the keys are the tests' indices.
+def run(program: str, cases: Mapping[int, Case | None], limits: Limits, service: str | None = None) -> dict[int, Comparison]:
+    """Return the checker's word on each case; the keys are the tests' indices. `service`: as in Options.
 
     Raises CheckerError where the checker fails, RuntimeError where the verifier does.
     """
     words = {index: Comparison(False, "", "what the program returned is no plain data") for index in cases}
     to_run = {index: case for index, case in cases.items() if case is not None}
-    executions = run_tests(program, _Encoded(list(to_run.values())), limits, fn_name=FUNCTION)
+    start = remote.runner(service) if service else run_tests
+    executions = start(program, _Encoded(list(to_run.values())), limits, fn_name=FUNCTION)
     with contextlib.closing(executions):
         for index, execution in zip(to_run, executions, strict=True):
             if execution.verdict is Verdict.IE:

@@ -7,8 +7,10 @@ ValueError before anything is judged. An empty variable or None counts as not gi
 from __future__ import annotations
 
 import difflib
+import importlib.util
 import math
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -18,6 +20,7 @@ from verifier.verdict import Limits
 PREFIX = "CODE_REWARD_"
 # Read elsewhere: cores.py, isolation.py, reward_log.py.
 OTHER_VARIABLES = ("CONCURRENCY", "ISOLATION", "ALLOW_PROCESSES", "LOG_DIR")
+SERVICE_URL = "SANDBOX_FUSION_URL"  # the one variable without the prefix; the option sandbox_fusion_url
 VERL_ARGUMENTS = ("reward_router_address", "reward_model_tokenizer")  # veRL passes them to every reward function
 WALL_FACTOR = 3  # wall_timeout follows timeout where only that is given
 SHORT_FACTOR = 10  # so does the limit after three tests over time, at most a second
@@ -39,6 +42,7 @@ class Options:
     format_weight: float = 0.0  # share of the score for a Python block
     compile_weight: float = 0.0  # share of the score for a program that compiles
     max_tests: int | None = None  # run at most so many tests of a problem
+    service: str | None = None  # address of the SandboxFusion service that runs the programs; None: this machine does
 
 
 def read(arguments: Mapping[str, object], environ: Mapping[str, str] | None = None) -> Options:
@@ -51,6 +55,8 @@ def read(arguments: Mapping[str, object], environ: Mapping[str, str] | None = No
         name = variable.removeprefix(PREFIX)
         if variable.startswith(PREFIX) and name not in OTHER_VARIABLES and text != "":
             given[_known(name.lower(), variable, PREFIX)] = text
+        elif variable == SERVICE_URL and text != "":
+            given["sandbox_fusion_url"] = text
     for name, value in arguments.items():
         if name not in VERL_ARGUMENTS and value is not None:
             given[_known(name, name, "")] = value
@@ -58,7 +64,19 @@ def read(arguments: Mapping[str, object], environ: Mapping[str, str] | None = No
 
     rules = SOURCE_RULES if values.get("rules") == "source" else {}
     chosen = {name: values[name] for name in CHOICES if name in values}
-    return Options(limits=_limits(values), **{**rules, **chosen})
+    if arguments.get("sandbox_fusion_url") and values.get("backend") != "sandbox_fusion":
+        raise ValueError("code_reward's option sandbox_fusion_url does nothing without backend=sandbox_fusion")
+    return Options(limits=_limits(values), service=_service(values), **{**rules, **chosen})
+
+
+def _service(values: Mapping[str, object]) -> str | None:
+    if values.get("backend") != "sandbox_fusion":
+        return None
+    if "sandbox_fusion_url" not in values:
+        raise ValueError(f"code_reward's backend sandbox_fusion needs the service's address: set {SERVICE_URL}")
+    if importlib.util.find_spec("httpx") is None:
+        raise ValueError("code_reward's backend sandbox_fusion needs httpx: run pip install httpx")
+    return values["sandbox_fusion_url"]
 
 
 def _limits(values: Mapping[str, object]) -> Limits:
@@ -116,6 +134,14 @@ def _one_of(*choices: str) -> Callable[[str, object], str]:
     return parse
 
 
+def _address(name: str, value: object) -> str:
+    """An http address, as veRL's own sandbox_fusion.url names it (with the path) or without the path."""
+    text = str(value).strip().removesuffix("/").removesuffix("/run_code").removesuffix("/")
+    if not re.fullmatch(r"https?://[^\s/]+(/\S*)?", text):
+        raise ValueError(f"code_reward's option {name} must be an address like http://host:8080, not {value!r}")
+    return text
+
+
 PARSERS: dict[str, Callable[[str, object], object]] = {
     "timeout": _number(0.1),  # CPU seconds a test; Python's own start takes a few hundredths
     "wall_timeout": _number(0.1),  # seconds a test
@@ -126,5 +152,7 @@ PARSERS: dict[str, Callable[[str, object], object]] = {
     "reward": _one_of("pass_rate", "binary"),
     "format_weight": _number(0, MAX_FORMAT_WEIGHT),
     "compile_weight": _number(0, MAX_COMPILE_WEIGHT),
+    "backend": _one_of("local", "sandbox_fusion"),  # where programs run
+    "sandbox_fusion_url": _address,
     "max_tests": _whole(3),  # the first, the last and the largest always run
 }

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
-from verifier import calls, checkers, comparison, extraction, ground_truth, options, reward_log
+from verifier import calls, checkers, comparison, extraction, ground_truth, options, remote, reward_log
 from verifier.checkers import Checker, CheckerError
 from verifier.comparison import Comparison
 from verifier.executor import run_tests
@@ -148,7 +148,8 @@ def judge_program(
     ended: dict[int, Execution] = {}
     words: dict[int, Comparison] = {}
     cases: dict[int, checkers.Case | None] = {}  # for the row's checker program, which runs after the last test has ended
-    executions = run_tests(code, [test.stdin for test in tests], limits, fn_name=truth.fn_name, stdout_limits=stdout_limits)
+    run = remote.runner(chosen.service) if chosen.service else run_tests
+    executions = run(code, [test.stdin for test in tests], limits, fn_name=truth.fn_name, stdout_limits=stdout_limits)
     with contextlib.closing(executions):
         for index, test, execution in zip(indices, tests, executions, strict=True):
             if execution.verdict is Verdict.IE:
@@ -164,7 +165,7 @@ def judge_program(
                     cases[index] = checkers.case(test.stdin, test.expected, output, call_based)
             ended[index] = replace(execution, stdout=b"", result=None)
     if checker.program is not None:
-        words.update(checkers.run(checker.program, cases, limits))
+        words.update(checkers.run(checker.program, cases, limits, chosen.service))
     return indices, tuple(_result(ended[index], words.get(index)) for index in indices)
 
 
