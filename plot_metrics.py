@@ -12,14 +12,16 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from monitoring import follow, health, samples
 from monitoring.curves import curves
 from monitoring.run import Run, RunError, names, open_run, read
-from monitoring.text import visible
+from monitoring.text import one_line
+from verifier.isolation import IsolationError
 
+SAMPLES_ON_PAGE = 6  # of a step and split: three worst, three best
 STEPS_ON_PAGE = 6  # whose samples are shown, from the first to the last
 
 
@@ -34,6 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--samples", nargs="?", type=int, const=-1, metavar="STEP", help="show a step's samples; without STEP the last"
     )
+    parser.add_argument("--rerun", action="store_true", help="run each shown program on the test it failed, to show its output")
     chosen = parser.parse_args(arguments)
     sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that cannot show a character is no reason to fail
     try:
@@ -47,10 +50,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if chosen.check:
             return _check(runs)
         if chosen.samples is not None:
-            return _samples(runs[0], None if chosen.samples < 0 else chosen.samples)
-        return _draw(runs, chosen.out or (runs[0].folder if len(runs) == 1 else Path()))
-    except (RunError, OSError) as error:
-        print(f"plot_metrics: {visible(error)}", file=sys.stderr)
+            return _samples(runs[0], None if chosen.samples < 0 else chosen.samples, chosen.rerun)
+        return _draw(runs, chosen.out or (runs[0].folder if len(runs) == 1 else Path()), chosen.rerun)
+    except (RunError, IsolationError, OSError) as error:
+        print(f"plot_metrics: {one_line(error)}", file=sys.stderr)
         return 2
     except ImportError as error:
         print(f"plot_metrics: {error}: pip install -r requirements.txt", file=sys.stderr)
@@ -74,17 +77,17 @@ def _check(runs: list[Run]) -> int:
     return int(any(not warning.over for _, warning in found))
 
 
-def _samples(run: Run, step: int | None) -> int:
+def _samples(run: Run, step: int | None, rerun: bool) -> int:
     from rich.console import Console
 
     from monitoring.terminal import show_samples
 
     for shown in samples.read_steps(run, [step] if step is not None else samples.steps(run)[-1:]).values():
-        show_samples(shown, Console())
+        show_samples(_rerun(shown) if rerun else shown, Console())
     return 0
 
 
-def _draw(runs: list[Run], folder: Path) -> int:
+def _draw(runs: list[Run], folder: Path, rerun: bool) -> int:
     from monitoring import draw, page
     from monitoring.panels import panels
     from monitoring.phases import phases
@@ -96,7 +99,9 @@ def _draw(runs: list[Run], folder: Path) -> int:
     marked = phases(found[0][1]) if len(found) == 1 else []
     warned = [(name, warning) for name, each in found for warning in health.warnings(each)]
     dumped = samples.steps(runs[0]) if len(runs) == 1 else []
-    shown = samples.read_steps(runs[0], evenly(dumped, STEPS_ON_PAGE)) if dumped else {}
+    read_samples = samples.read_steps(runs[0], evenly(dumped, STEPS_ON_PAGE)) if dumped else {}
+    chosen = {step: samples.some(each, SAMPLES_ON_PAGE) for step, each in read_samples.items()}
+    shown = [(step, _rerun(each) if rerun else each, len(read_samples[step])) for step, each in chosen.items()]
     notes = [f"{phase.number} {phase.label}, steps {phase.first} to {phase.last}" for phase in marked]
     notes += [f"{name}: {warning.line()}" if len(found) > 1 else warning.line() for name, warning in warned]
     folder.mkdir(parents=True, exist_ok=True)
@@ -106,6 +111,14 @@ def _draw(runs: list[Run], folder: Path) -> int:
     return 0
 
 
+def _rerun(shown: list[samples.Sample]) -> list[samples.Sample]:
+    from tqdm import tqdm
+
+    from monitoring.rerun import with_actual
+
+    return with_actual(tqdm(shown, desc="running programs", unit="sample", leave=False, delay=1))
+
+
 def evenly(steps: list[int], count: int) -> list[int]:
     """At most `count` of these steps, the first and the last among them."""
     if len(steps) <= count:
@@ -113,10 +126,13 @@ def evenly(steps: list[int], count: int) -> list[int]:
     return [steps[i * (len(steps) - 1) // (count - 1)] for i in range(count)]
 
 
-def _write(path: Path, write) -> None:
+def _write(path: Path, write: Callable[[Path], object]) -> None:
     new = path.with_name(f".{path.name}.new")
-    write(new)
-    os.replace(new, path)
+    try:
+        write(new)
+        os.replace(new, path)
+    finally:
+        new.unlink(missing_ok=True)
     print(path)
 
 

@@ -6,10 +6,14 @@ import html
 import io
 import math
 import re
-from collections.abc import Sequence
+import textwrap
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -18,6 +22,7 @@ from matplotlib.ticker import MaxNLocator
 
 from monitoring.panels import Line, Panel
 from monitoring.phases import Phase, smoothed
+from monitoring.text import one_line
 
 # Of middle lightness, so that they can be told from white and from black: the page has both grounds.
 COLOURS = ("#3b82f6", "#e8710a", "#2f9e44", "#e03131", "#9c5fe0", "#0c9aa8", "#d6409f", "#a0703c", "#868e96")
@@ -47,6 +52,8 @@ LAYER_COLOURS = {
 INK, GRID = "#010203", "#040506"  # in an SVG these two stand for the page's own colours
 PANEL_INCHES = (4.4, 3.0)
 COLUMNS = 4
+LONGEST_LABEL, LONGEST_TITLE = 40, 56  # characters
+MOST_LAYER_POINTS = 300  # of a stack; more are drawn as means of as many steps as it takes
 MANY = 60  # points, above which a curve is drawn thin with its moving mean on top, and bars become areas
 
 STYLE = {
@@ -69,6 +76,7 @@ STYLE = {
     "grid.color": GRID,
     "grid.linewidth": 0.6,
     "legend.frameon": False,
+    "text.parse_math": False,  # a dollar sign in a name begins no formula
     "svg.fonttype": "none",
     "svg.hashsalt": "curves",
     "figure.constrained_layout.h_pad": 0.06,
@@ -81,13 +89,14 @@ def png(panels: Sequence[Panel], phases: Sequence[Phase], heading: str, notes: S
     style = {key: colours.get(value, value) if isinstance(value, str) else value for key, value in STYLE.items()}
     columns = min(COLUMNS, len(panels))
     rows = math.ceil(len(panels) / columns)
-    top = 0.55 + 0.2 * len(notes)  # inches
-    with matplotlib.rc_context(style):
+    lines = [line for note in notes for line in textwrap.wrap(one_line(note), LONGEST_LABEL * columns)]
+    top = 0.55 + 0.2 * len(lines)  # inches
+    with _drawing(style):
         height = rows * PANEL_INCHES[1] + top
         figure = Figure(figsize=(columns * PANEL_INCHES[0], height), layout="constrained", facecolor="white")
         head, body = figure.subfigures(2, 1, height_ratios=(top, height - top))
-        head.text(0.01, 0.95, _label(heading), fontsize=14, fontweight="bold", va="top")
-        head.text(0.01, 1 - 0.42 / top, "\n".join(map(_label, notes)), fontsize=9, va="top")
+        head.text(0.01, 0.95, one_line(heading, LONGEST_LABEL * columns), fontsize=14, fontweight="bold", va="top")
+        head.text(0.01, 1 - 0.42 / top, "\n".join(lines), fontsize=9, va="top")
         cells = body.subfigures(rows, columns, squeeze=False).flat
         for panel, cell in zip(panels, cells, strict=False):
             _draw(cell, panel, phases)
@@ -96,7 +105,7 @@ def png(panels: Sequence[Panel], phases: Sequence[Phase], heading: str, notes: S
 
 def svg(panel: Panel, phases: Sequence[Phase]) -> str:
     """The panel as an <svg> element in the page's colours (currentColor and --grid) and font."""
-    with matplotlib.rc_context(STYLE):
+    with _drawing(STYLE):
         figure = Figure(figsize=PANEL_INCHES, layout="constrained")
         figure.patch.set_alpha(0.0)
         _draw(figure, panel, phases)
@@ -106,15 +115,22 @@ def svg(panel: Panel, phases: Sequence[Phase]) -> str:
     element = text[text.index("<svg") :]
     for size in ("width", "height"):  # the page gives the width, the viewBox the proportions
         element = re.sub(rf'(<svg[^>]*?) {size}="[^"]*"', r"\1", element, count=1)
-    element = element.replace("<svg", f'<svg role="img" aria-label="{html.escape(panel.title)}"', 1)
+    element = element.replace("<svg", f'<svg role="img" aria-label="{html.escape(one_line(panel.title))}"', 1)
     element = re.sub(r"font: (?:bold )?([\d.]+px)[^;\"]*", r"font-size: \1; font-family: inherit", element)
     return element.replace(INK, "currentColor").replace(GRID, "var(--grid)")
 
 
+@contextmanager
+def _drawing(style: Mapping[str, Any]) -> Iterator[None]:
+    with matplotlib.rc_context(style), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # a name in a script that the font lacks: boxes
+        yield
+
+
 def _draw(figure: FigureBase, panel: Panel, phases: Sequence[Phase]) -> None:
     axes = figure.subplots()
-    axes.set_title(_label(panel.title))
-    axes.set_ylabel(_label(panel.unit))
+    axes.set_title(one_line(panel.title, LONGEST_TITLE))
+    axes.set_ylabel(panel.unit)
     axes.grid(axis="y")
     axes.set_axisbelow(True)
     axes.tick_params(length=0)
@@ -129,13 +145,13 @@ def _draw(figure: FigureBase, panel: Panel, phases: Sequence[Phase]) -> None:
     _bound(axes, panel)
     handles = axes.get_legend_handles_labels()[0]
     if len(handles) > 1 or any(line.dashed for line in panel.lines):
-        labels = [_label(line.label) for line in panel.lines]
+        labels = [one_line(line.label, LONGEST_LABEL) for line in panel.lines]
         columns = 4 if panel.stacked else 2
         figure.legend(handles, labels, loc="outside lower left", ncols=columns, columnspacing=1.0, handlelength=1.4)
 
 
 def _line(axes: Axes, line: Line) -> None:
-    colour = COLOURS[line.run % len(COLOURS)]
+    colour = COLOURS[line.colour % len(COLOURS)]
     style = {"color": colour, "linestyle": "--" if line.dashed else "-", "label": "line"}
     curve = line.curve
     if len(curve.steps) > MANY:
@@ -152,6 +168,9 @@ def _stack(axes: Axes, layers: Sequence[Line]) -> None:
     for layer in layers:
         values = {s: v for s, v in zip(layer.curve.steps, layer.curve.values, strict=True) if math.isfinite(v)}
         rows.append([values.get(step, 0.0) for step in steps])
+    size = math.ceil(len(steps) / MOST_LAYER_POINTS)
+    rows = [[fmean(row[i : i + size]) for i in range(0, len(row), size)] for row in rows]
+    steps = steps[::size]
     colours = [LAYER_COLOURS.get(layer.label, (COLOURS * 2)[i]) for i, layer in enumerate(layers)]
     if len(steps) > MANY:
         axes.stackplot(steps, rows, colors=colours, labels=["layer"] * len(rows), step="mid", linewidth=0)
@@ -183,9 +202,4 @@ def _bound(axes: Axes, panel: Panel) -> None:
         axes.set_ylim(top=panel.high + room)
     below = sum(value < panel.low for value in values)
     if below:
-        axes.set_xlabel(_label(f"{below} of {len(values)} values below {panel.low:g} (lowest {min(values):.3g})"), loc="left")
-
-
-def _label(text: str) -> str:
-    """The text for matplotlib, which reads a dollar sign as the start of a formula."""
-    return text.replace("$", r"\$")
+        axes.set_xlabel(f"{below} of {len(values)} values below {panel.low:g} (lowest {min(values):.3g})", loc="left")

@@ -13,7 +13,7 @@ from monitoring.curves import Curves, Name, curves
 from monitoring.health import warnings
 from monitoring.reward_log import TRAIN, VALIDATION
 from monitoring.run import Run, read
-from monitoring.text import visible
+from monitoring.text import one_line
 
 POLL_SECONDS = 2.0
 SHOWN = ("score", "pass_rate", "acc", "format")
@@ -32,7 +32,7 @@ def step_lines(found: Curves, step: int) -> list[str]:
     for source in sources:
         validation = _reward(found, step, VALIDATION, source)
         if validation:
-            lines.append(_line(step, "val", [*validation, *([f"data_source={visible(source)}"] if len(sources) > 1 else [])]))
+            lines.append(_line(step, "val", [*validation, *([f"data_source={one_line(source)}"] if len(sources) > 1 else [])]))
     return lines
 
 

@@ -68,9 +68,9 @@ def windows(curve: Curve, size: int) -> Iterator[tuple[int, list[float]]]:
 
 
 def pass_rate_zero(curves: Curves) -> Found:
-    """Under 0.01 in the mean of ten steps: of some hundred responses hardly one earns anything, so there is nothing to
-    tell good from bad by. Ten, as a model may find its first solutions after a few batches."""
-    for step, last in windows(pick(curves, "pass_rate", "score"), 10):
+    """Under 0.01 in the mean of twenty steps: of a hundred responses hardly one earns anything, so there is nothing to tell
+    good from bad by. Twenty, as a model that first has to learn the format earns nothing for a while either."""
+    for step, last in windows(pick(curves, "pass_rate", "score"), 20):
         yield step, f"pass rate {fmean(last):.3f} over {len(last)} steps" if fmean(last) < 0.01 else None
 
 
@@ -84,10 +84,10 @@ def pass_rate_jumping(curves: Curves) -> Found:
 
 
 def format_low(curves: Curves) -> Found:
-    """Under half in ten steps, and not 0.05 higher in the second five than in the first: low at the start is what the
+    """Under half in twenty steps, and not 0.05 higher in the second ten than in the first: low at the start is what the
     first phase of a run looks like, low and not rising is not."""
-    for step, last in windows(pick(curves, "format"), 10):
-        low = fmean(last) < 0.5 and fmean(last[5:]) - fmean(last[:5]) < 0.05
+    for step, last in windows(pick(curves, "format"), 20):
+        low = fmean(last) < 0.5 and fmean(last[10:]) - fmean(last[:10]) < 0.05
         yield step, f"format {fmean(last):.2f} over {len(last)} steps" if low else None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,6 @@ from monitoring.samples import Sample
 from monitoring.text import cut, visible
 
 TEMPLATE = Path(__file__).with_name("page.html.jinja")
-SAMPLES = 6  # of a step and split: three worst, three best
 LONGEST = 4000  # characters of one text of a sample
 SUMMARY = (
     ("reward", "score", TRAIN),
@@ -39,9 +38,9 @@ def html(
     panels: Sequence[Panel],
     phases: Sequence[Phase],
     warnings: Sequence[tuple[str, Warning]],
-    samples: Mapping[int, Sequence[Sample]],
+    samples: Sequence[tuple[int, Sequence[Sample], int]],
 ) -> str:
-    """The whole page. `warnings` name their run; of each step's samples some of each split are shown.
+    """The whole page. `warnings` name their run; `samples` are steps, what is shown of each, and how many there are.
 
     Jinja escapes everything but the charts, and matplotlib escapes the labels in those.
     """
@@ -54,15 +53,11 @@ def html(
         panels=[(panel, Markup(draw.svg(panel, phases))) for panel in panels],
         phases=phases,
         warnings=warnings,
-        samples=[(step, _some(all_of_step), len(all_of_step)) for step, all_of_step in samples.items()],
+        samples=samples,
         verdicts=VERDICTS,
         colours=draw.COLOURS,
     )
     return visible(page)
-
-
-def _some(samples: Sequence[Sample]) -> list[Sample]:
-    return [each for split in (TRAIN, VALIDATION) for each in [s for s in samples if s.split == split][:SAMPLES]]
 
 
 def _summary(curves: Curves) -> list[tuple[str, str, str, int]]:

@@ -14,7 +14,7 @@ MOST_SOURCES = 8  # lines in one panel that can still be told apart
 class Line:
     label: str
     curve: Curve
-    run: int = 0
+    colour: int = 0  # its place in the palette
     dashed: bool = False  # validation
 
 
@@ -56,11 +56,13 @@ class Overlaid:
     high: float | None = None
 
 
-OVERLAID = (
+REWARD = (
     Overlaid("Reward", "mean of the batch", "score", validation=True),
     Overlaid("Pass rate", "share of the tests", "pass_rate", validation=True, low=0.0, high=1.0),
     Overlaid("All tests passed", "share of the responses", "acc", validation=True, low=0.0, high=1.0),
     Overlaid("Format", "share in a Python block", "format", validation=True, low=0.0, high=1.0),
+)
+TRAINING = (
     Overlaid("KL to the reference", "nats a token", "kl"),
     Overlaid("Entropy", "nats a token", "entropy"),
     Overlaid("Actor loss", "", "actor_loss"),
@@ -69,6 +71,8 @@ OVERLAID = (
     Overlaid("Response length", "tokens", "length"),
     Overlaid("Clip ratio", "share cut by the length limit", "clip_ratio", low=0.0, high=1.0),
     Overlaid("Groups with one score", "share of the groups", "groups_alike", low=0.0, high=1.0),
+)
+SPEED = (
     Overlaid("Tests judged", "a second", "tests_per_second", low=0.0),
     Overlaid("Queue time", "seconds a response", "queue_seconds", low=0.0),
 )
@@ -76,15 +80,23 @@ OVERLAID = (
 
 def panels(runs: list[tuple[str, Curves]]) -> list[Panel]:
     """The panels that have data. What can be laid over each other is, one colour a run; the rest is drawn run by run."""
+    each = [(curves, f" ({name})" if len(runs) > 1 else "") for name, curves in runs]
+    return [
+        *_overlaid(runs, REWARD),
+        *(panel for curves, suffix in each for panel in (*_verdicts(curves, suffix), *_by_source(curves, suffix))),
+        *_overlaid(runs, TRAINING),
+        *(panel for curves, suffix in each for panel in _seconds(curves, suffix)),
+        *_overlaid(runs, SPEED),
+    ]
+
+
+def _overlaid(runs: list[tuple[str, Curves]], table: tuple[Overlaid, ...]) -> list[Panel]:
     found = []
-    for each in OVERLAID:
+    for each in table:
         lines = tuple(line for run in range(len(runs)) for line in _lines(runs, run, each))
         if lines:
             marked = each.validation and len(runs) == 1  # the phases are those of reward, pass rate and format
             found.append(Panel(each.title, each.unit, lines, phases=marked, low=each.low, high=each.high))
-    for name, curves in runs:
-        suffix = f" ({name})" if len(runs) > 1 else ""
-        found += _by_source(curves, suffix) + _stacked(curves, suffix)
     return found
 
 
@@ -94,8 +106,11 @@ def _lines(runs: list[tuple[str, Curves]], run: int, panel: Overlaid) -> list[Li
     for split in (TRAIN, VALIDATION) if panel.validation else (TRAIN,):
         curve = curves.get(Name(panel.figure, split))
         if curve:
-            label = split if len(runs) == 1 else f"{name}, {split}" if panel.validation else name
-            lines.append(Line(label, curve, run, split == VALIDATION))
+            dashed = split == VALIDATION
+            if len(runs) == 1:
+                lines.append(Line(split, curve, int(dashed), dashed))
+            else:
+                lines.append(Line(f"{name}, {split}" if panel.validation else name, curve, run, dashed))
     return lines
 
 
@@ -110,21 +125,23 @@ def _by_source(curves: Curves, suffix: str) -> list[Panel]:
             dashed = split == VALIDATION
             lines = tuple(Line(each, curves[Name(figure, split, each)], i, dashed) for i, each in enumerate(sorted(shown)))
             rest = f", {len(shown)} of {len(sources)} sources" if len(shown) < len(sources) else ""
-            found.append(Panel(f"{title} by data source, {split}{suffix}", f"share{rest}", lines, low=0.0, high=1.0))
+            found.append(Panel(f"{title} by source, {split}{suffix}", f"share{rest}", lines, low=0.0, high=1.0))
     return found
 
 
-def _stacked(curves: Curves, suffix: str) -> list[Panel]:
+def _verdicts(curves: Curves, suffix: str) -> list[Panel]:
     found = []
     for split in (TRAIN, VALIDATION):
         layers = _layers(curves, split, {f"share/{verdict}": label for verdict, label in VERDICTS.items()})
         if any(layer.label != VERDICTS["AC"] for layer in layers):
             title = f"How tests ended, {split}{suffix}"
             found.append(Panel(title, "share of the tests", layers, stacked=True, low=0.0, high=1.0))
-    parts = _layers(curves, TRAIN, {f"seconds/{part}": part.replace("_", " ") for part in (*PARTS, "other")})
-    if parts:
-        found.append(Panel(f"Seconds a step{suffix}", "seconds", parts, stacked=True, low=0.0))
     return found
+
+
+def _seconds(curves: Curves, suffix: str) -> list[Panel]:
+    parts = _layers(curves, TRAIN, {f"seconds/{part}": part.replace("_", " ") for part in (*PARTS, "other")})
+    return [Panel(f"Seconds a step{suffix}", "seconds", parts, stacked=True, low=0.0)] if parts else []
 
 
 def _layers(curves: Curves, split: str, labels: dict[str, str]) -> tuple[Line, ...]:

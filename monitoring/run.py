@@ -11,7 +11,7 @@ from monitoring import metrics, reward_log
 from monitoring.metrics import History
 from monitoring.reward_log import TRAIN, Batch, Judged, RewardLog
 from monitoring.tail import Offsets, new_records
-from monitoring.text import visible
+from monitoring.text import one_line
 
 # The reward's own numbers in veRL's validation metrics and dumps, and the verdict that each is the share of.
 SHARES = {
@@ -77,7 +77,7 @@ def names(runs: Sequence[Run]) -> list[str]:
         short = ["/".join(path.parts[-parts:]) for path in paths]
         if len(set(short)) == len(set(paths)):
             break
-    return [visible(name) for name in short]
+    return [one_line(name) for name in short]
 
 
 def read(run: Run, final: bool = True) -> Run:

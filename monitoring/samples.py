@@ -24,7 +24,7 @@ FOLDERS = {TRAIN: "rollouts", VALIDATION: "validation"}
 
 @dataclass(frozen=True)
 class Failure:
-    """The first test that did not pass. `actual` is None where it is not known: no log keeps what a program printed."""
+    """The first test that did not pass. `actual` is None until rerun.py fills it in: no log keeps what a program printed."""
 
     index: int
     verdict: str
@@ -76,6 +76,11 @@ def ordered(samples: list[Sample]) -> list[Sample]:
     """The worst, the best, the second worst, the second best and so on."""
     rising = sorted(samples, key=lambda sample: (sample.score, sample.numbers.get("format", 0.0)))
     return [rising[i // 2] if i % 2 == 0 else rising[-1 - i // 2] for i in range(len(rising))]
+
+
+def some(samples: Sequence[Sample], count: int) -> list[Sample]:
+    """The first `count` of each split."""
+    return [each for split in FOLDERS for each in [sample for sample in samples if sample.split == split][:count]]
 
 
 def _read(run: Run, split: str, step: int, log: Log) -> list[Sample]:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from monitoring.panels import VERDICTS
 from monitoring.samples import Sample
-from monitoring.text import cut, visible
+from monitoring.text import cut, one_line, visible
 
 LONGEST = 3000  # characters of one text
 
@@ -39,7 +39,7 @@ def _sample(sample: Sample, place: str) -> Group:
     numbers = [f"{name} {value:.2f}" for name, value in sample.numbers.items()]
     parts = [
         Rule(Text(f"step {sample.step} {sample.split}, {place}: score {sample.score:.2f}", style=f"bold {colour}")),
-        Text(visible(", ".join(filter(None, [sample.where, *numbers, *counts])))),
+        Text(one_line(", ".join(filter(None, [sample.where, *numbers, *counts])))),
         _box("prompt", sample.prompt, "dim"),
         _box("response", sample.response),
     ]
@@ -49,7 +49,7 @@ def _sample(sample: Sample, place: str) -> Group:
     failure = sample.failure
     if failure:
         verdict = VERDICTS.get(failure.verdict, failure.verdict)
-        parts.append(Text(visible(f"test {failure.index}: {verdict}: {failure.detail}"), style=colour))
+        parts.append(Text(one_line(f"test {failure.index}: {verdict}: {failure.detail}"), style=colour))
         for name, text in (("input", failure.stdin), ("expected", failure.expected), ("actual", failure.actual)):
             if text is not None:
                 parts.append(_box(name, text))
@@ -61,7 +61,7 @@ def _box(title: str, text: str, style: str = "") -> Panel:
 
 
 def _title(text: str) -> Text:
-    return Text(visible(text))
+    return Text(one_line(text))
 
 
 def _fit(text: str) -> str:

@@ -16,6 +16,12 @@ def visible(text: object) -> str:
     return UNFIT.sub(lambda match: match[0].encode("unicode_escape").decode(), str(text).replace("\r\n", "\n"))
 
 
+def one_line(text: object, longest: int | None = None) -> str:
+    """The text in one line, so that a name cannot pretend to be further lines; its beginning where it is too long."""
+    line = " ".join(visible(text).split())
+    return line if longest is None or len(line) <= longest else f"{line[: longest - 1]}…"
+
+
 def cut(text: str, characters: int) -> str:
     """The text, or its beginning and its end with what is left out between them said."""
     if len(text) <= characters:

@@ -53,7 +53,7 @@ def test_panels_without_data_are_left_out_and_runs_are_laid_over_each_other(tmp_
     bare = curves(read(open_run(RUNS / "metrics_learning.jsonl")))
     titles = [panel.title for panel in panels([("one", one)])]
     assert {"Reward", "Pass rate", "Format", "How tests ended, train", "Seconds a step", "Queue time"} <= set(titles)
-    assert "Pass rate by data source, train" in titles and "Groups with one score" not in titles
+    assert "Pass rate by source, train" in titles and "Groups with one score" not in titles
     assert "Queue time" not in [panel.title for panel in panels([("bare", bare)])]
     both = {panel.title: panel for panel in panels([("one", one), ("bare", bare)])}
     assert [line.label for line in both["Reward"].lines] == ["one, train", "bare, train", "bare, validation"]
