@@ -59,6 +59,7 @@ EXTRAS = {
     "train": {"math": 40, "too long": 8, "no tests": 6, "unequal tests": 6, "all tests cut": 6, "one test cut": 6},
     "validation": {"math": 10, "too long": 2},
 }
+MAX_DRAWS = 200  # of one problem that must be a new one
 LINE_FAMILIES = ("reverse_list", "sort_list")
 
 
@@ -74,10 +75,15 @@ def rows(split: str, n: int, seed: int = 42, levels: tuple[str, ...] = LEVELS) -
     statements: set[str] = set()
     for index, (kind, source, family, number) in enumerate(plan):
         rng = random.Random(f"{seed} {split} {kind} {source} {number}")
-        while True:
+        for _ in range(MAX_DRAWS):
             statement, tests = _content(rng, kind, family, held_out=split == "validation")
             if statement not in statements:
                 break
+        else:
+            raise ValueError(
+                f"the family {family.name if family else kind} has too few different problems for so many rows; "
+                "ask for fewer, or for more levels"
+            )
         statements.add(statement)
         is_math = kind == "math"
         yield {
@@ -203,6 +209,8 @@ def main() -> None:
         table = write(options.out, options.seed, sizes, tuple(options.levels))
     except ImportError as error:
         sys.exit(f"generate.py needs pyarrow to write parquet ({error}); install it with: pip install pyarrow")
+    except ValueError as error:
+        sys.exit(f"generate.py: {error}")
     except OSError as error:
         sys.exit(f"cannot write to {options.out} ({error}); choose another folder with --out")
     print(f"{'kind of row':24}{'train':>8}{'validation':>12}")

@@ -26,6 +26,7 @@ if nvidia-smi >/dev/null 2>&1 && "$PYTHON" -c 'import sys, torch; sys.exit(not t
     fi
     start=$MODEL_PATH
     LEVELS=${LEVELS:-trivial easy}                # 37 families in training
+    ROWS=${ROWS:-1200} VALIDATION_ROWS=${VALIDATION_ROWS:-240}
     WARM_UP=(--steps "${WARM_UP_STEPS:-300}" --learning-rate "${WARM_UP_LR:-1e-4}")
     export MAX_PROMPT_LENGTH=${MAX_PROMPT_LENGTH:-512} MAX_RESPONSE_LENGTH=${MAX_RESPONSE_LENGTH:-256}
     export TRAIN_BATCH_SIZE=${TRAIN_BATCH_SIZE:-128} PPO_MINI_BATCH_SIZE=${PPO_MINI_BATCH_SIZE:-32}
@@ -34,6 +35,7 @@ if nvidia-smi >/dev/null 2>&1 && "$PYTHON" -c 'import sys, torch; sys.exit(not t
 else
     start=${MODEL_PATH:-$WORK/model}
     LEVELS=${LEVELS:-trivial}                     # 23 families in training
+    ROWS=${ROWS:-500} VALIDATION_ROWS=${VALIDATION_ROWS:-96}
     WARM_UP=(--steps "${WARM_UP_STEPS:-250}" --learning-rate "${WARM_UP_LR:-2e-3}" --batch-size 16)
     export MAX_PROMPT_LENGTH=${MAX_PROMPT_LENGTH:-256} MAX_RESPONSE_LENGTH=${MAX_RESPONSE_LENGTH:-48}
     export TRAIN_BATCH_SIZE=${TRAIN_BATCH_SIZE:-64} PPO_MINI_BATCH_SIZE=${PPO_MINI_BATCH_SIZE:-32}
@@ -48,7 +50,7 @@ export TRAIN_FILE="$WORK/data/train.parquet" VAL_FILE="$WORK/data/validation.par
 
 read -ra levels <<<"$LEVELS"
 if [[ ! -e $VAL_FILE ]]; then
-    "$PYTHON" "$here/data/generate.py" --out "$WORK/raw" --levels "${levels[@]}" --validation-rows "${VALIDATION_ROWS:-240}"
+    "$PYTHON" "$here/data/generate.py" --out "$WORK/raw" --levels "${levels[@]}" --rows "$ROWS" --validation-rows "$VALIDATION_ROWS"
     "$PYTHON" "$here/prepare_data.py" --source "$WORK/raw" --out "$WORK/data" --max-prompt-tokens "$MAX_PROMPT_LENGTH"
 fi
 if [[ ! -e $start && $start == "$WORK"/* ]]; then "$PYTHON" -m smoke.tiny_model "$start"; fi

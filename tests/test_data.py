@@ -321,6 +321,12 @@ def test_bad_number_of_rows_is_refused(tmp_path, rows):
     assert "Traceback" not in done.stderr and not list(tmp_path.iterdir())
 
 
+def test_more_rows_than_a_family_has_problems_are_refused(tmp_path):
+    done = run_generator("--out", str(tmp_path), "--rows", "3000", "--levels", "trivial")
+    assert done.returncode != 0 and "too few different problems" in done.stderr
+    assert "Traceback" not in done.stderr and not list(tmp_path.iterdir())
+
+
 def test_output_folder_that_is_a_file_is_refused(tmp_path):
     (tmp_path / "taken").write_text("mine")
     done = run_generator("--out", str(tmp_path / "taken"), "--rows", "2")
