@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Before and after: merge a checkpoint into a Hugging Face folder, evaluate the base model and the merged one with EvalScope
-# under the same settings, print one table.
+# Before and after: merge a checkpoint into a Hugging Face folder, evaluate the base model and the merged one alike, print one
+# table. The programs that the models write run under the reward's isolation.
 #
 #   bash eval.sh runs/qwen2.5-coder-0.5b-instruct_gae                 the last checkpoint of a run
 #   bash eval.sh runs/.../checkpoints/global_step_120                 a certain one
 #   LIMIT=20 DATASETS=humaneval bash eval.sh CHECKPOINT               a quick look
 #   DRY_RUN=1 bash eval.sh CHECKPOINT                                 print the commands, run nothing
 #
-# EvalScope runs the programs that the models write on this machine, without a sandbox: use a machine that holds no secrets.
+# Started again after a failure, it goes on where it stopped. With a GPU the models are served by vLLM, VLLM_ARGS adds to its
+# command; without one, transformers runs them on the CPU.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 PYTHON=${PYTHON:-python3}
@@ -17,45 +18,36 @@ if (($# != 1)); then
     echo "usage: bash eval.sh CHECKPOINT   (a run folder, a global_step_N folder or its actor folder)" >&2
     exit 2
 fi
-CHECKPOINT=$1
-MODEL_PATH=${MODEL_PATH:-Qwen/Qwen2.5-Coder-0.5B-Instruct}  # the model that the run started from
-DATASETS=${DATASETS:-humaneval live_code_bench gsm8k}       # gsm8k is the control: it should not move
-LIMIT=${LIMIT:-100}                                         # problems of each benchmark
-MAX_TOKENS=${MAX_TOKENS:-2048}
-EVAL_BATCH_SIZE=${EVAL_BATCH_SIZE:-16}
+
+# --- what ------------------------------------------------------------------------------------------------------------
+DATASETS=${DATASETS:-held_out humaneval live_code_bench gsm8k}  # gsm8k is the control: it should not move
+LIMIT=${LIMIT:-100}                       # problems of each; 0: all
+LCB_START_DATE=${LCB_START_DATE:-2024-08-01}  # live_code_bench: contests after the model's training data ends
+LCB_END_DATE=${LCB_END_DATE:-2025-02-01}
+MODEL_PATH=${MODEL_PATH:-}                # the model that the run started from; empty: what the run's config.yaml says
+VAL_FILE=${VAL_FILE:-}                    # held_out: problems that were not trained on; empty: the run's
+TRAIN_FILE=${TRAIN_FILE:-}                # held_out: refused where it shares a problem with this; empty: the run's
+
+# --- how -------------------------------------------------------------------------------------------------------------
+REPEATS=${REPEATS:-1}                     # answers a problem: 1 is greedy, more are sampled and give pass@k
+TEMPERATURE=${TEMPERATURE:-0.8}           # of sampled answers to benchmarks; held_out has the run's
+MAX_TOKENS=${MAX_TOKENS:-2048}            # of an answer to a benchmark; held_out has the run's limit
 SEED=${SEED:-42}
-DEVICE_MAP=${DEVICE_MAP:-auto}                              # cpu on a machine without a GPU
-EVAL_DIR=${EVAL_DIR:-runs/eval/$(date +%Y%m%d-%H%M%S)}       # a new one each time: the table takes every report in it
-# EvalScope's --dataset-args: offline copies ({"humaneval": {"local_path": "..."}}), and LiveCodeBench's window, which starts
-# after the model's training data ends.
-DATASET_ARGS=${DATASET_ARGS:-'{"live_code_bench": {"extra_params": {"start_date": "2024-08-01", "end_date": "2025-02-01"}}}'}
+EVAL_BATCH_SIZE=${EVAL_BATCH_SIZE:-16}    # answers at a time
 
-run() {
-    if [[ ${DRY_RUN:-0} != 0 ]]; then
-        "$PYTHON" -c 'import shlex, sys; print(shlex.join(sys.argv[1:]))' "$@"
-    else
-        "$@"
-    fi
-}
+# --- where -----------------------------------------------------------------------------------------------------------
+EVAL_DIR=${EVAL_DIR:-}                    # empty: the run's folder eval
+LOCAL_DATASETS=${LOCAL_DATASETS:-}        # a folder with offline copies, one folder a benchmark; empty: from DATASET_HUB
+DATASET_HUB=${DATASET_HUB:-modelscope}    # or huggingface
 
-evaluate() { # NAME MODEL
-    local datasets
-    read -ra datasets <<<"$DATASETS"
-    # EvalScope's own default for a local model is float16, which these models were not trained in.
-    run "$PYTHON" -m evalscope.cli.cli eval --model "$2" --model-id "$1" --datasets "${datasets[@]}" --limit "$LIMIT" \
-        --dataset-args "$DATASET_ARGS" --seed "$SEED" --eval-batch-size "$EVAL_BATCH_SIZE" \
-        --generation-config "{\"do_sample\": false, \"max_tokens\": $MAX_TOKENS}" \
-        --model-args "{\"precision\": \"torch.bfloat16\", \"device_map\": \"$DEVICE_MAP\"}" \
-        --work-dir "$EVAL_DIR/$1" --no-timestamp
-}
+read -ra datasets <<<"$DATASETS"
+OPTIONS=(
+    --datasets "${datasets[@]}" --limit "$LIMIT" --start-date "$LCB_START_DATE" --end-date "$LCB_END_DATE"
+    --repeats "$REPEATS" --temperature "$TEMPERATURE" --max-tokens "$MAX_TOKENS" --seed "$SEED"
+    --batch-size "$EVAL_BATCH_SIZE" --hub "$DATASET_HUB"
+    ${MODEL_PATH:+--base "$MODEL_PATH"} ${VAL_FILE:+--file "$VAL_FILE"} ${TRAIN_FILE:+--train "$TRAIN_FILE"}
+    ${EVAL_DIR:+--out "$EVAL_DIR"} ${LOCAL_DATASETS:+--local "$LOCAL_DATASETS"}
+)
+if [[ ${DRY_RUN:-0} != 0 ]]; then OPTIONS+=(--dry-run); fi
 
-if [[ ${DRY_RUN:-0} != 0 ]]; then
-    run "$PYTHON" -m evaluation.merge "$CHECKPOINT"
-    merged="MERGED_FOLDER"
-else
-    merged=$("$PYTHON" -m evaluation.merge "$CHECKPOINT")
-    echo "merged: $merged"
-fi
-evaluate base "$MODEL_PATH"
-evaluate trained "$merged"
-run "$PYTHON" -m evaluation.table "$EVAL_DIR/base" "$EVAL_DIR/trained"
+exec "$PYTHON" -m evaluation.compare "$1" "${OPTIONS[@]}"

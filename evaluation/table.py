@@ -1,76 +1,236 @@
-"""Two EvalScope work folders -> one table.
+"""Two models' results -> one table and one chart.
 
-    python3 -m evaluation.table BASE_DIR TRAINED_DIR
+    python3 -m evaluation.table --base RESULT.json ... --trained RESULT.json ... --out STEM
 
-Reads reports/*/*.json of each (EvalScope's report schema 2) and prints a Markdown table: benchmark, base, trained,
-difference, number of problems. A benchmark's headline is pass@1 where EvalScope reports it, else the mean score.
+Writes STEM.md, STEM.json and STEM.png and prints the Markdown. A row is a benchmark: base, trained, difference, the 95%
+interval of the difference (paired bootstrap over the problems that both have), and which problems flipped. Only problems
+that both models answered are counted; a benchmark that one of them lacks is left out, by name.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
+from collections import defaultdict
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+
+from evaluation import results, statistics
+from evaluation.results import EvaluationError, Result
+
+# The original experiment's own figures, as published with it. Not measured here: another model, another implementation.
+PUBLISHED = {"gsm8k": (0.82, 0.83), "humaneval": (0.59, 0.59), "live_code_bench": (0.50, 0.53)}
+PUBLISHED_WHAT = (
+    "Qwen2.5-7B-Instruct-1M before and after 130 steps, as published for the original experiment; not measured here"
+)
+SHOWN = 20  # flipped problems named in the Markdown; the JSON has all
+MAJORITY = 0.5  # a problem counts as solved when more than this share of its answers is right
 
 
-def headline(report: dict[str, Any]) -> tuple[float, int]:
-    """(score in 0..1, number of problems) of one EvalScope report.
+@dataclass(frozen=True)
+class Row:
+    """One line of the table. All values are 0 to 1.
+
+    gained, lost: problems that only the trained, only the base model solves; None where a row is not about solving.
+    """
+
+    name: str
+    metric: str
+    base: float
+    trained: float
+    low: float
+    high: float
+    problems: int
+    gained: tuple[str, ...] | None = None
+    lost: tuple[str, ...] | None = None
+
+    @property
+    def difference(self) -> float:
+        return self.trained - self.base
+
+
+def row(
+    name: str,
+    metric: str,
+    base: dict[str, list[float]],
+    trained: dict[str, list[float]],
+    k: int | None = None,
+    flips: bool = True,
+) -> Row:
+    """A row from the scores of the problems that both have; k: pass@k instead of the mean over answers.
 
     Raises:
-        ValueError: the report holds no metric.
+        EvaluationError: they have no problem in common.
     """
-    metrics = report.get("metrics") or []
-    if not metrics:
-        raise ValueError("no metrics")
+    common = [problem for problem in base if problem in trained]
+    if not common:
+        raise EvaluationError(f"The two results of {name} have no problem in common: evaluate both with the same settings.")
+    before, after = ([value(side[problem], k) for problem in common] for side in (base, trained))
+    low, high = statistics.interval([y - x for x, y in zip(before, after, strict=True)])
+    line = Row(name, metric, sum(before) / len(common), sum(after) / len(common), low, high, len(common))
+    if not flips:
+        return line
+    was, now = ({x for x in common if sum(side[x]) / len(side[x]) > MAJORITY} for side in (base, trained))
+    gained, lost = (tuple(x for x in common if x in group) for group in (now - was, was - now))
+    return replace(line, gained=gained, lost=lost)
 
-    def rank(metric: dict[str, Any]) -> int:
-        identity = metric.get("identity", {})
-        first = identity.get("dimensions", {}).get("k", 1) == 1
-        return 2 if identity.get("aggregation") == "pass_at_k" and first else 1 if identity.get("aggregation") == "mean" else 0
 
-    best = max(metrics, key=rank)
-    return float(best["score"]), int(best["num"])
+def value(scores: list[float], k: int | None) -> float:
+    if k is None:
+        return sum(scores) / len(scores)
+    return statistics.pass_at_k(len(scores), sum(score == 1.0 for score in scores), k)
 
 
-def read_reports(folder: Path) -> dict[str, tuple[float, int]]:
-    """{benchmark: (score, problems)} of an EvalScope work folder.
+def rows_of(base: Result, trained: Result) -> list[Row]:
+    """The rows of one benchmark.
 
     Raises:
-        ValueError: no report there, or one that cannot be read.
+        EvaluationError: the two were not evaluated alike.
     """
-    paths = sorted(folder.glob("reports/*/*.json"))
-    if not paths:
-        raise ValueError(f"{folder} has no EvalScope report: the evaluation did not finish, run eval.sh again.")
-    scores = {}
-    for path in paths:
-        try:
-            scores[path.stem] = headline(json.loads(path.read_text()))
-        except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"{path} is not an EvalScope report that can be read ({error}): evaluate again.") from error
-    return scores
+    different = [
+        name
+        for name in sorted(base.settings.keys() | trained.settings.keys())
+        if name not in ("model", "weights") and base.settings.get(name) != trained.settings.get(name)
+    ]
+    if different:
+        raise EvaluationError(f"{base.benchmark} was evaluated with another {', '.join(different)} for each model: run again.")
+    if base.settings["weights"] == trained.settings["weights"]:
+        raise EvaluationError(f"Both results of {base.benchmark} are of the same weights ({base.settings['model']}).")
+    name, answers = base.benchmark, base.settings["repeats"]
+    found = [row(name, "pass@1", base.problems, trained.problems)]
+    if name == "gsm8k":
+        found = [row(name, "accuracy", base.problems, trained.problems)]
+    if answers > 1:
+        found.append(row(name, f"pass@{answers}", base.problems, trained.problems, k=answers, flips=False))
+        if base.details.get("greedy"):
+            greedy = [{problem: [x] for problem, x in side.details["greedy"].items()} for side in (base, trained)]
+            found.append(row(name, "pass@1, greedy", *greedy))
+    if "pass_rates" in base.details:
+        found.append(row(name, "pass rate", base.details["pass_rates"], trained.details["pass_rates"], flips=False))
+        sources = sorted({problem.rpartition("/")[0] for problem in base.problems})
+        for source in sources if len(sources) > 1 else ():
+            parts = [{p: x for p, x in s.problems.items() if p.rpartition("/")[0] == source} for s in (base, trained)]
+            found.append(row(f"{name}: {source}", "pass@1", *parts))
+    return found
 
 
-def table(base: dict[str, tuple[float, int]], trained: dict[str, tuple[float, int]]) -> str:
-    """Markdown; a benchmark that only one side has shows a dash on the other."""
-    lines = ["| benchmark | base | trained | difference | problems |", "|---|---|---|---|---|"]
-    for name in sorted(base.keys() | trained.keys()):
-        cells = [f"{side[name][0]:.3f}" if name in side else "-" for side in (base, trained)]
-        both = name in base and name in trained
-        difference = f"{trained[name][0] - base[name][0]:+.3f}" if both else "-"
-        problems = sorted({side[name][1] for side in (base, trained) if name in side})
-        lines.append(f"| {name} | {cells[0]} | {cells[1]} | {difference} | {' / '.join(map(str, problems))} |")
-    return "\n".join(lines)
+def markdown(rows: list[Row], base: list[Result], trained: list[Result], missing: list[str]) -> str:
+    """The whole report."""
+    lines = [
+        f"base: {base[0].settings['model']}",
+        "",
+        f"trained: {trained[0].settings['model']}",
+        "",
+        "| benchmark | metric | base | trained | difference | 95% interval | problems | gained / lost |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for x in rows:
+        flips = f"{len(x.gained)} / {len(x.lost)}" if x.gained is not None else ""
+        sure = "" if x.low <= 0 <= x.high else " *"
+        lines.append(
+            f"| {x.name} | {x.metric} | {x.base:.3f} | {x.trained:.3f} | {x.difference:+.3f}{sure} "
+            f"| {x.low:+.3f} to {x.high:+.3f} | {x.problems} | {flips} |"
+        )
+    lines += [
+        "",
+        "The interval is of the difference: a paired bootstrap over the problems. `*`: it leaves zero out. Gained and lost are "
+        "problems that only the trained or only the base model solves.",
+    ]
+    for x in rows:
+        for what, names in (("gained", x.gained), ("lost", x.lost)):
+            if names and ":" not in x.name:
+                more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+                lines += ["", f"{x.name}, {x.metric}, {what}: {', '.join(names[:SHOWN])}{more}"]
+    lines += shares(base, trained)
+    lines += notes(base)
+    if missing:
+        lines += ["", f"Not in the table, as a model has no result: {', '.join(missing)}."]
+    if shown := [name for name in PUBLISHED if any(x.name == name for x in rows)]:
+        lines += ["", f"For comparison ({PUBLISHED_WHAT}):", "", "| benchmark | before | after |", "|---|---|---|"]
+        lines += [f"| {name} | {PUBLISHED[name][0]:.2f} | {PUBLISHED[name][1]:.2f} |" for name in shown]
+    return "\n".join(lines) + "\n"
 
 
-def main(arguments: list[str]) -> None:
-    if len(arguments) != 2:
-        sys.exit("usage: python3 -m evaluation.table BASE_DIR TRAINED_DIR")
+def shares(base: list[Result], trained: list[Result]) -> list[str]:
+    """How the answers to the own problems ended, by data source."""
+    pairs = [(x, y) for x in base for y in trained if x.benchmark == y.benchmark and "shares" in x.details]
+    lines = []
+    for before, after in pairs:
+        kinds = list(next(iter(before.details["shares"].values())))
+        lines += [
+            "",
+            f"{before.benchmark}: share of answers in a Python block, of tests that ended so, and of answers cut, in %",
+        ]
+        lines += ["", f"| | {' | '.join(kind.replace('_', ' ') for kind in kinds)} |", "|---|" + "---|" * len(kinds)]
+        for source in before.details["shares"]:
+            for name, side in (("base", before), ("trained", after)):
+                numbers = side.details["shares"].get(source, {})
+                cells = " | ".join(f"{100 * numbers[kind]:.0f}" if kind in numbers else "" for kind in kinds)
+                lines.append(f"| {source}, {name} | {cells} |")
+    return lines
+
+
+def notes(base: list[Result]) -> list[str]:
+    """What one has to know of a benchmark's settings."""
+    lines = []
+    for x in base:
+        s, dataset = x.settings, x.settings.get("dataset", {})
+        words = [f"{s['repeats']} answers a problem at temperature {s['temperature']}" if s["repeats"] > 1 else "greedy"]
+        words.append(f"{s['max_tokens']} tokens")
+        words += [f"{dataset[key]} worked examples" for key in ("few_shot_num",) if key in dataset]
+        if window := dataset.get("extra_params"):
+            words.append(f"{window['start_date']} to {window['end_date']}")
+        if s["limit"]:
+            words.append(f"limit {s['limit']}")
+        if x.details.get("unusable"):
+            words.append(f"{len(x.details['unusable'])} problems without usable tests left out")
+        lines.append(f"{x.benchmark}: {', '.join(words)}.")
+    return ["", *lines] if lines else []
+
+
+def compare(base: list[Result], trained: list[Result], wanted: list[str], out: Path) -> str:
+    """Write the three files and return the Markdown. Raises EvaluationError where there is nothing to compare."""
+    sides: dict[str, list[Result]] = defaultdict(list)
+    for result in [*base, *trained]:
+        sides[result.benchmark].append(result)
+    both = {name: pair for name, pair in sides.items() if len(pair) == 2}
+    missing = sorted({*wanted, *sides} - both.keys())
+    if not both:
+        raise EvaluationError(f"No benchmark has results of both models (asked for: {', '.join(missing) or 'none'}).")
+    rows = [x for pair in both.values() for x in rows_of(*pair)]
+    pairs = list(zip(*both.values(), strict=True))
+    text = markdown(rows, list(pairs[0]), list(pairs[1]), missing)
+    whole = {
+        "base": base[0].settings["model"],
+        "trained": trained[0].settings["model"],
+        "rows": [{**asdict(x), "difference": x.difference} for x in rows],
+        "settings": {name: pair[0].settings for name, pair in both.items()},
+        "shares": {name: [x.details.get("shares") for x in pair] for name, pair in both.items()},
+        "missing": missing,
+        "published_not_measured_here": {"what": PUBLISHED_WHAT, "before_after": PUBLISHED},
+    }
+    results.write_text(out.with_name(f"{out.name}.json"), json.dumps(whole, indent=1, ensure_ascii=False))
+    from evaluation import chart
+
+    chart.draw(rows, PUBLISHED, out.with_name(f"{out.name}.png"))
+    results.write_text(out.with_name(f"{out.name}.md"), text)
+    return text
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--base", type=Path, nargs="+", default=[], help="result.json files of the base model")
+    parser.add_argument("--trained", type=Path, nargs="+", default=[], help="and of the trained one")
+    parser.add_argument("--wanted", nargs="*", default=[], help="benchmarks to name where a result is missing")
+    parser.add_argument("--out", type=Path, required=True, help="where to write, without an ending")
+    arguments = parser.parse_args()
     try:
-        print(table(*(read_reports(Path(folder)) for folder in arguments)))
-    except ValueError as error:
+        sides = [[results.read(path) for path in paths] for paths in (arguments.base, arguments.trained)]
+        print(compare(*sides, arguments.wanted, arguments.out), end="")
+    except EvaluationError as error:
         sys.exit(f"table: {error}")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

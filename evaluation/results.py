@@ -1,0 +1,85 @@
+"""What every part of the evaluation writes and reads: one result.json a benchmark and model, scores problem by problem."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+class EvaluationError(Exception):
+    """One sentence: what is wrong and what to do."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """One model on one benchmark.
+
+    problems: {problem: the scores of its answers, each 0 to 1}, as many for every problem.
+    details: further numbers to show, by name.
+    """
+
+    benchmark: str
+    settings: dict[str, Any]
+    problems: dict[str, list[float]]
+    details: dict[str, Any] = field(default_factory=dict)
+
+    def mean(self) -> float:
+        """The mean over problems of the mean over answers: Pass@1 where a score is 0 or 1."""
+        return sum(sum(x) / len(x) for x in self.problems.values()) / len(self.problems)
+
+
+def write(path: Path, result: Result) -> None:
+    write_text(path, json.dumps(asdict(result), indent=1, ensure_ascii=False))
+
+
+def read(path: Path) -> Result:
+    """Raises EvaluationError for a file that cannot be read."""
+    try:
+        result = Result(**json.loads(path.read_text(encoding="utf-8")))
+        if not result.problems:
+            raise ValueError("no problems")
+        result.mean()
+        return result
+    except (OSError, ValueError, TypeError, AttributeError, ZeroDivisionError) as error:
+        raise EvaluationError(f"{path} is no result that can be read ({error}): remove it and evaluate again.") from error
+
+
+def write_text(path: Path, text: str) -> None:
+    """Complete or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f".{path.name}.{os.getpid()}")
+    new.write_text(text, encoding="utf-8")
+    new.rename(path)
+
+
+def digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def weights_digest(model: str) -> str:
+    """Which weights a folder holds, by its files' names, sizes and times; a hub name stands for itself."""
+    folder = Path(model).expanduser()
+    if not folder.is_dir():
+        return model
+    files = sorted([*folder.glob("*.safetensors"), *folder.glob("*.bin"), *folder.glob("*.json"), *folder.glob("*.jinja")])
+    return digest([(x.name, x.stat().st_size, x.stat().st_mtime_ns) for x in files])
+
+
+def drop_torn_line(path: Path) -> None:
+    """Cut off what a killed process left of its last line: the next line would be glued to it, and both lost."""
+    with path.open("rb+") as file:
+        text = file.read()
+        file.truncate(text.rfind(b"\n") + 1)
+
+
+def lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The objects of a JSON lines file; none where there is no file."""
+    if path.exists():
+        with path.open(encoding="utf-8") as file:
+            for line in file:
+                yield json.loads(line)
