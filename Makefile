@@ -1,4 +1,4 @@
-# make demo    train a tiny model for two PPO steps with the real veRL, on whatever this machine has
+# make demo    train a tiny model for two PPO steps with the real veRL, on whatever this machine has, and evaluate it
 # make test    linters and tests
 # make flash-attn    build flash-attn against the torch in the GPU environment
 #
@@ -20,6 +20,8 @@ demo: $(DEMO_VENV)/.installed
 	$(DEMO_VENV)/bin/python prepare_data.py --source $(DEMO_DATA)/raw --out $(DEMO_DATA) --max-prompt-tokens 512
 	$(DEMO_VENV)/bin/python code_reward.py
 	PYTHON=$(CURDIR)/$(DEMO_VENV)/bin/python bash smoke/run.sh $(DEMO_DIR) $(DEMO_DATA)/train.parquet $(DEMO_DATA)/validation.parquet
+	PYTHON=$(CURDIR)/$(DEMO_VENV)/bin/python HF_HUB_OFFLINE=1 DATASETS="held_out humaneval" LOCAL_DATASETS=evaluation/problems \
+	    LIMIT=16 MAX_TOKENS=48 bash eval.sh $(DEMO_DIR)/run
 
 test: lint
 	$(CPU_VENV)/bin/python -m pytest $(PYTEST_ARGS)

@@ -116,6 +116,7 @@ def own_settings(arguments: argparse.Namespace, run: run_config.RunConfig) -> he
 def run(arguments: argparse.Namespace) -> int:
     """The whole evaluation. Returns the exit code: 1 where a benchmark is missing in the table."""
     wanted = known(arguments.datasets)
+    actor = merge.actor_folder(arguments.checkpoint.expanduser().resolve())
     try:
         config = run_config.read(arguments.checkpoint)
     except ValueError as error:
@@ -131,7 +132,6 @@ def run(arguments: argparse.Namespace) -> int:
         own = flags(chosen, [x.name for x in fields(chosen)])
         if not arguments.dry_run:
             held_out.check_files(chosen)
-    actor = merge.actor_folder(arguments.checkpoint.expanduser().resolve())
     target = merge.default_target(actor)
     out = arguments.out or target.parent.parent / "eval"
     if arguments.dry_run:

@@ -23,6 +23,7 @@ export TRAIN_FILE VAL_FILE
 STEPS=${STEPS:-2}
 export RUN_DIR="$WORK/run"
 export MODEL_PATH=${MODEL_PATH:-$WORK/model}
+export CRITIC_MODEL_PATH=${CRITIC_MODEL_PATH:-$MODEL_PATH}  # beside a LoRA actor too
 export EXPERIMENT_NAME=${EXPERIMENT_NAME:-smoke}
 export MAX_PROMPT_LENGTH=${MAX_PROMPT_LENGTH:-384} MAX_RESPONSE_LENGTH=${MAX_RESPONSE_LENGTH:-48}
 export TRAIN_BATCH_SIZE=${TRAIN_BATCH_SIZE:-16} PPO_MINI_BATCH_SIZE=${PPO_MINI_BATCH_SIZE:-8}
@@ -50,8 +51,7 @@ fi
 
 if [[ ${DRY_RUN:-0} != 0 ]]; then exit; fi  # the command is printed
 
-merged=$("$PYTHON" -m evaluation.merge "$RUN_DIR")
-"$PYTHON" -m smoke.check_model "$merged" "$MODEL_PATH"
+merged=$("$PYTHON" -m evaluation.merge "$RUN_DIR")  # also checks that transformers loads it and that training changed it
 
 cat <<END
 
@@ -60,6 +60,7 @@ smoke: step $(<"$tracker") is done.
     responses     $RUN_DIR/rollouts  $RUN_DIR/validation
     checkpoints   $RUN_DIR/checkpoints
     merged model  $merged
+Before and after: bash eval.sh $RUN_DIR
 On a machine with a GPU, the same for Qwen2.5-Coder-0.5B:
     python3 prepare_data.py && bash run_qwen_coder_ppo_single_gpu.sh
 END

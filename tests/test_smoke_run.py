@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, script_environment
 
+from evaluation import generation, held_out, results
+
 HANG = 1500  # seconds; far more than it takes, on any machine
 
 
@@ -90,20 +92,46 @@ def test_the_merged_model_is_the_trained_one(work, tmp_path):
     assert AutoTokenizer.from_pretrained(folder).chat_template == AutoTokenizer.from_pretrained(work / "model").chat_template
 
 
-def test_evalscope_before_and_after(work, tmp_path):
-    """Real EvalScope on two tiny benchmarks of our own in its local formats."""
-    questions = [
-        {"question": "Ada has 3 apples and buys 4. How many has she?", "answer": "3 + 4 = 7\n#### 7"},
-        {"question": "A box holds 6 eggs. How many do 5 boxes hold?", "answer": "6 * 5 = 30\n#### 30"},
-    ]
-    (tmp_path / "gsm8k").mkdir()
-    (tmp_path / "gsm8k" / "test.jsonl").write_text("\n".join(map(json.dumps, questions)))
-    local = {"gsm8k": {"local_path": str(tmp_path / "gsm8k"), "subset_list": ["default"], "few_shot_num": 0}}
-    settings = {"DATASETS": "gsm8k", "LIMIT": "2", "MAX_TOKENS": "8", "DEVICE_MAP": "cpu", "DATASET_ARGS": json.dumps(local)}
-    settings |= {"MODEL_PATH": str(work / "model"), "EVAL_DIR": str(tmp_path / "eval")}
-    text = run(["bash", "eval.sh", str(work / "run")], tmp_path / "log", **settings)
-    assert "| benchmark | base | trained | difference | problems |" in text
-    assert text.strip().splitlines()[-1].startswith("| gsm8k | ") and text.strip().endswith("| 2 |")
+def test_before_and_after(work):
+    """eval.sh on the run's own checkpoint: real EvalScope and the own held-out problems, from the run's config.yaml."""
+    settings = {
+        "DATASETS": "held_out humaneval gsm8k",
+        "LOCAL_DATASETS": "evaluation/problems",
+        "LIMIT": "4",
+        "MAX_TOKENS": "8",
+    }
+    text = run(["bash", "eval.sh", str(work / "run")], work / "log", **settings)
+    folder = work / "run" / "eval"
+    assert (folder / "global_step_2.md").read_text() in text
+    rows = json.loads((folder / "global_step_2.json").read_text())["rows"]
+    assert {(x["name"], x["problems"]) for x in rows} >= {("held_out", 4), ("humaneval", 4), ("gsm8k", 4)}
+    assert (folder / "global_step_2.png").is_file()
+    files = {x: x.stat().st_mtime_ns for x in folder.glob("*/*/result.json")}
+    assert len(files) == 6
+    run(["bash", "eval.sh", str(work / "run")], work / "log", **settings)
+    assert {x: x.stat().st_mtime_ns for x in files} == files  # nothing is done twice
+
+
+def test_held_out_answers_are_those_of_validation(work, prepared_data, tmp_path):
+    """The same prompts, answers and scores as in veRL's own validation of the weights that were merged."""
+    validated = [json.loads(x) for x in (work / "run" / "validation" / "2.jsonl").read_text().splitlines()]
+    merged = str(work / "run" / "merged" / "global_step_2")
+    settings = held_out.Settings(prepared_data / "validation.parquet", max_prompt_tokens=384, max_tokens=48)
+    for stage in ("generate", "judge"):
+        folder = held_out.do(stage, tmp_path, merged, "trained", settings, None, 64)
+    tokenizer = generation.load_tokenizer(merged)
+    prompts = {
+        problem: tokenizer.decode(generation.prompt_tokens(tokenizer, row["prompt"]), skip_special_tokens=True)
+        for problem, row in held_out.problems_of(settings).items()
+    }
+    answers = {prompts[x["problem"]]: x["text"] for x in results.lines(folder / "answers.jsonl")}
+    judged = {prompts[x["problem"]]: x for x in results.lines(folder / "judged.jsonl")}
+    assert len(validated) == 32
+    same = [answers[x["input"]] == x["output"] for x in validated]
+    assert sum(same) >= 30  # veRL's merger rounds the weights to bfloat16, so that a close call may fall otherwise
+    for line, alike in zip(validated, same, strict=True):
+        for name in ("acc", "pass_rate", "format", "compile_error"):
+            assert not alike or judged[line["input"]][name] == line[name]
 
 
 def test_a_second_start_goes_on_from_the_checkpoint(work, prepared_data, tmp_path):
