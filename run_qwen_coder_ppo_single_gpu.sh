@@ -60,6 +60,7 @@ AGENT_WORKERS=${AGENT_WORKERS:-4}                # processes that feed prompts t
 # --- reward ----------------------------------------------------------------------------------------------------------
 REWARD_FILE=${REWARD_FILE:-$here/code_reward.py}
 REWARD_WORKERS=${REWARD_WORKERS:-4}              # processes that call compute_score
+MAX_INTERNAL_ERRORS=${MAX_INTERNAL_ERRORS:-0.05}  # the run stops when more of the latest responses got no verdict
 
 # --- run -------------------------------------------------------------------------------------------------------------
 TOTAL_EPOCHS=${TOTAL_EPOCHS:-20}
@@ -194,7 +195,8 @@ export PYTHONWARNINGS=${PYTHONWARNINGS:-ignore::UserWarning:verl.workers.engine}
 if ((NNODES > 1)) || [[ -n ${RAY_ADDRESS:-} ]]; then
     # An existing cluster: its workers do not inherit this shell, and Ray refuses resource counts when it joins one.
     RAY=(++ray_kwargs.ray_init.address="${RAY_ADDRESS:-auto}")
-    for name in PYTHONPATH VERL_USE_EXTERNAL_MODULES VERL_FILE_LOGGER_PATH TENSORBOARD_DIR "${!CODE_REWARD_@}" "${!SANDBOX_FUSION_@}"; do
+    for name in PYTHONPATH VERL_USE_EXTERNAL_MODULES VERL_FILE_LOGGER_PATH TENSORBOARD_DIR \
+        "${!CODE_REWARD_@}" "${!REWARD_LOG@}" "${!SANDBOX_FUSION_@}"; do
         RAY+=("++ray_kwargs.ray_init.runtime_env.env_vars.$name=\"${!name}\"")
     done
 else
@@ -215,4 +217,5 @@ if [[ ${DRY_RUN:-0} != 0 ]]; then
 fi
 
 "$PYTHON" -m training.preflight "$RUN_DIR" "${OVERRIDES[@]}"
-"$PYTHON" -m verl.trainer.main_ppo "${OVERRIDES[@]}" 2>&1 | tee -a "$RUN_DIR/train.log"
+exec "$PYTHON" -m training.watch "$RUN_DIR" --max-internal-errors "$MAX_INTERNAL_ERRORS" -- \
+    "$PYTHON" -m verl.trainer.main_ppo "${OVERRIDES[@]}"

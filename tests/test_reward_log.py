@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import multiprocessing
 import os
+import socket
+import subprocess
+import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
 
 from code_reward import compute_score
-from verifier import reward_log
+from verifier import cores, reward_log
 
 ADD = "```python\na, b = map(int, input().split())\nprint(a + b)\n```"
 TESTS = {"inputs": ["3 4\n", "-5 5\n"], "outputs": ["7\n", "0\n"]}
@@ -51,11 +57,93 @@ def test_one_line_a_response(log_dir: Path) -> None:
     assert sum(right["rules"].values()) == 2 and "exact" in right["rules"]
     assert right["first_failure"] is None
     assert right["cpu_seconds"] > 0 and right["wall_seconds"] > 0
+    assert 0 <= right["queue_seconds"] <= right["wall_seconds"]
+    assert right["uid"] is None
     assert (wrong["step"], wrong["score"], wrong["verdicts"]) == (8, 0.5, {"AC": 1, "WA": 1})
     assert (wrong["first_failure"]["index"], wrong["first_failure"]["verdict"]) == (1, "WA")
     assert len(right["code_sha256"]) == 16 and right["code_sha256"] != wrong["code_sha256"]
+    assert right["response_sha256"] == hashlib.sha256(ADD.encode()).hexdigest()[:16]
     assert right["block"]
+    assert right.keys() == wrong.keys()
     assert [file.name.endswith(f"-{os.getpid()}.jsonl") for file in log_dir.iterdir()] == [True]
+
+
+def test_what_verl_knows_of_a_response_comes_first(log_dir: Path) -> None:
+    sample = {"step": 9, "split": "validation", "uid": "ab_0"}
+    compute_score("x", ADD, TESTS, {"global_steps": 8, "split": "train", "index": 1, "verl_sample": sample})
+    compute_score("x", ADD, TESTS, {"global_steps": 8, "split": "train", "index": 1, "verl_sample": "odd"})
+    named, odd = lines(log_dir)
+    assert (named["step"], named["split"], named["uid"], named["index"]) == (9, "validation", "ab_0", 1)
+    assert (odd["step"], odd["split"], odd["uid"]) == (8, "train", None)
+
+
+def test_waiting_for_a_core_is_told_apart(log_dir: Path) -> None:
+    """More sleepers at once than the machine has slots: some wait while the others sleep."""
+    sleeper = "```python\nimport time\ntime.sleep(0.3)\nprint(1)\n```"
+    tests = {"inputs": ["", ""], "outputs": ["1", "1"]}
+    count = 2 * cores.concurrency() + 1
+    threads = [threading.Thread(target=compute_score, args=("x", sleeper, tests)) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    rows = lines(log_dir)
+    assert [row["score"] for row in rows] == [1.0] * count
+    assert max(row["queue_seconds"] for row in rows) > 0.25
+    assert all(row["queue_seconds"] + 0.6 <= row["wall_seconds"] for row in rows)
+
+
+def test_a_file_is_followed_by_the_next(log_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REWARD_LOG_MB", "0.002")
+    for index in range(9):
+        compute_score("x", ADD, TESTS, {"index": index})
+    stem = f"{socket.gethostname()}-{os.getpid()}"
+    files = sorted(log_dir.iterdir())
+    assert [file.name for file in files][:2] == [f"{stem}.1.jsonl", f"{stem}.2.jsonl"] and files[-1].name == f"{stem}.jsonl"
+    assert all(file.stat().st_size <= 0.002 * (1 << 20) for file in files)
+    assert sorted(row["index"] for row in lines(log_dir)) == list(range(9))
+
+
+def test_a_file_of_an_earlier_process_is_left_alone(log_dir: Path) -> None:
+    """Process numbers come again, in containers above all, and the earlier file may end in half a line."""
+    log_dir.mkdir(parents=True)
+    earlier = log_dir / f"{socket.gethostname()}-{os.getpid()}.jsonl"
+    earlier.write_text('{"time": 1')
+    compute_score("x", ADD, TESTS, {"index": 5})
+    assert earlier.read_text() == '{"time": 1'
+    assert json.loads((log_dir / f"{earlier.stem}.1.jsonl").read_text())["index"] == 5
+
+
+def test_a_size_that_is_none(log_dir: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    monkeypatch.setenv("REWARD_LOG_MB", "much")
+    assert [compute_score("x", ADD, TESTS)["score"] for _ in range(3)] == [1.0] * 3
+    assert capsys.readouterr().err.count("REWARD_LOG_MB must be a number of megabytes, not 'much'") == 1
+
+
+def test_a_killed_process_leaves_whole_lines(log_dir: Path) -> None:
+    """Many threads write in a process that is killed: only the last line may be broken."""
+    program = f"""
+import threading
+from code_reward import compute_score
+def work():
+    while True:
+        compute_score("x" * 3000, "no program", {TESTS!r})
+for _ in range(4):
+    threading.Thread(target=work).start()
+"""
+    environment = {**os.environ, "CODE_REWARD_LOG_DIR": str(log_dir)}
+    for _ in range(3):
+        process = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, env=environment)
+        until = time.monotonic() + 60
+        while (
+            sum(file.stat().st_size for file in log_dir.glob(f"*-{process.pid}.jsonl")) < 300_000 and time.monotonic() < until
+        ):
+            time.sleep(0.05)
+        process.kill()
+        process.wait(60)
+        [file] = log_dir.glob(f"*-{process.pid}.jsonl")
+        *whole, _ = file.read_text().split("\n")
+        assert len(whole) > 60 and all(json.loads(line)["verdicts"] == {"CE": 2} for line in whole)
 
 
 def test_failures_are_explained(log_dir: Path) -> None:

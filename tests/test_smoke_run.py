@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -72,6 +73,20 @@ def test_our_reward_judged_the_responses(work):
     assert len(training) == 2 * 16
     assert {x["split"] for x in lines} == {"train", "validation"}
     assert all("IE" not in x["verdicts"] for x in lines)
+
+
+def test_each_line_of_the_reward_log_leads_to_its_response(work):
+    """By step, uid and the hash of the text, in veRL's own dumps."""
+    lines = [json.loads(x) for path in (work / "run" / "reward_log").glob("*.jsonl") for x in path.read_text().splitlines()]
+    judged = {(x["split"], x["step"], x["uid"], x["response_sha256"], x["score"]) for x in lines}
+    assert {x[1] for x in judged if x[0] == "train"} == {1, 2} and {x[1] for x in judged if x[0] == "validation"} == {0, 2}
+    dumped = set()
+    for split, folder in (("train", "rollouts"), ("validation", "validation")):
+        for path in (work / "run" / folder).glob("*.jsonl"):
+            for row in map(json.loads, path.read_text().splitlines()):
+                digest = hashlib.sha256(row["output"].encode("utf-8", "surrogatepass")).hexdigest()[:16]
+                dumped.add((split, row["step"], row["uid"].removesuffix("_0"), digest, row["score"]))
+    assert dumped == judged
 
 
 def test_everything_is_in_the_run_folder(work):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -27,6 +29,7 @@ def test_every_patch_is_applied_when_verl_imports_its_module():
 import importlib, verl
 from training.verl_patches import PATCHES
 changed = {
+    "verl.experimental.agent_loop.agent_loop": "AgentLoopWorker._run_agent_loop",
     "verl.utils.model": "load_valuehead_model",
     "verl.utils.torch_functional": "logprobs_from_logits_v2",
     "verl.utils.tracking": "FileLogger",
@@ -41,7 +44,42 @@ for name, path in changed.items():
     print(value.__module__, (getattr(value, "__wrapped__", None) is not None) or value.__module__ == "training.verl_patches")
 """
     lines = in_patched_verl(program).splitlines()
-    assert len(lines) == 5 and all(line.endswith("True") for line in lines)
+    assert len(lines) == 6 and all(line.endswith("True") for line in lines)
+
+
+def test_a_response_is_named_and_what_is_dropped_is_logged(tmp_path: Path, monkeypatch):
+    """With a stand-in for veRL's worker; the smoke run and the stopped runs show the real one."""
+    from training.verl_patches import name_samples
+
+    seen = []
+
+    class AgentLoopWorker:
+        async def _run_agent_loop(self, sampling_params, trajectory, *, agent_name, **kwargs):
+            seen.append(kwargs["extra_info"])
+            raise RuntimeError("no reward today\nand more")
+
+    monkeypatch.setenv("CODE_REWARD_LOG_DIR", str(tmp_path))
+    name_samples(SimpleNamespace(AgentLoopWorker=AgentLoopWorker))
+    row = {"index": 3, "split": "test"}
+    common = {"agent_name": "x", "uid": "ab", "data_source": "taco", "extra_info": row}
+    for validate, session in (
+        (False, {"session_id": 2}),
+        (True, {}),
+    ):  # 0.9.1 numbers the responses to one prompt, 0.8.0 does not
+        with pytest.raises(RuntimeError, match="no reward today"):
+            asyncio.run(AgentLoopWorker()._run_agent_loop({}, {"step": 7, "validate": validate}, **common, **session))
+    assert row == {"index": 3, "split": "test"}  # the row's own dict, which its other responses share
+    assert [(x["index"], x["verl_sample"]) for x in seen] == [
+        (3, {"step": 7, "split": "train", "uid": "ab_2"}),
+        (3, {"step": 7, "split": "validation", "uid": "ab"}),
+    ]
+    [file] = (tmp_path / "dropped").iterdir()
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [(x["step"], x["split"], x["uid"], x["index"], x["data_source"]) for x in rows] == [
+        (7, "train", "ab_2", 3, "taco"),
+        (7, "validation", "ab", 3, "taco"),
+    ]
+    assert {x["error"] for x in rows} == {"RuntimeError: no reward today"}
 
 
 def test_the_critic_loads_with_pytorchs_attention(tiny_model: Path):

@@ -106,7 +106,38 @@ def prompt_replay_buffer(module: ModuleType) -> None:
     module.ReplayBuffer.__init__ = __init__
 
 
+def name_samples(module: ModuleType) -> None:
+    """Tell the reward which step and response it judges, and log the responses that veRL drops.
+
+    The step and whether it validates are known where a response is generated and reach the reward in no release. What raises
+    there, the reward above all, is caught in 0.9.1's new trainer and the response left out of training, with a traceback in the
+    log as the only trace; 0.7.1 and 0.8.0 end the run.
+    """
+    from verifier import reward_log
+
+    original = module.AgentLoopWorker._run_agent_loop
+
+    @functools.wraps(original)
+    async def _run_agent_loop(self, sampling_params, trajectory, **kwargs):
+        uid, session = kwargs.get("uid"), kwargs.get("session_id")
+        sample = {
+            "step": trajectory["step"],
+            "split": "validation" if trajectory["validate"] else "train",
+            "uid": uid if session is None else f"{uid}_{session}",
+        }
+        # A dict of its own: the responses to one prompt share the row's.
+        kwargs["extra_info"] = {**(kwargs.get("extra_info") or {}), reward_log.PLACE: sample}
+        try:
+            return await original(self, sampling_params, trajectory, **kwargs)
+        except Exception as error:
+            reward_log.write_dropped(error, kwargs.get("data_source"), kwargs["extra_info"])
+            raise
+
+    module.AgentLoopWorker._run_agent_loop = _run_agent_loop
+
+
 PATCHES: dict[str, Patch] = {
+    "verl.experimental.agent_loop.agent_loop": name_samples,
     "verl.trainer.ppo.v1.replay_buffer": prompt_replay_buffer,
     "verl.utils.model": critic_attention,
     "verl.utils.torch_functional": log_probs_in_chunks,

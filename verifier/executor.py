@@ -138,7 +138,9 @@ class _Response:
 
     def _run(self, stdin: bytes, limits: Limits, stdout_limit: int) -> Execution:
         slot, self.slot = self.slot, None
+        asked = time.monotonic()
         self.slot = _slots.acquire() if slot is None else _slots.let_others_go_first(slot)
+        queued = time.monotonic() - asked
         if self.session is None:
             self.session = client.open_session(self.sources)
             self._wait_for_compilation()
@@ -150,7 +152,7 @@ class _Response:
             if self.has_result:
                 files.append(client.memory_file("result"))
             result = self._exchange(files, limits, stdout_limit)
-            return _judge(result, files, limits, stdout_limit)
+            return replace(_judge(result, files, limits, stdout_limit), queue_seconds=queued)
         finally:
             for descriptor in files:
                 os.close(descriptor)

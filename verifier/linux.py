@@ -1,6 +1,6 @@
 """The Linux system calls that the standard library does not offer, by number through ctypes.
 
-Only the processes of the fork server import this module, never the trainer's.
+The processes of the fork server import this module, and the one that watches a training; never the trainer's.
 Every function raises OSError with the kernel's errno.
 """
 

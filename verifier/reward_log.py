@@ -1,20 +1,45 @@
 """One JSON line for each judged response, in CODE_REWARD_LOG_DIR (not set, or REWARD_LOG=0: no log).
 
-veRL shows nothing of a reward function's counters during training; these lines do. Each process appends to a file of
-its own, `host-pid.jsonl`, and each line is one write: threads and processes cannot tear each other's lines.
+veRL shows nothing of a reward function's counters during training; these lines do. Every line has the same fields:
+
+    time              seconds since 1970, when the verdict was there
+    step              the training step that the response belongs to, as in metrics.jsonl and rollouts/; see below
+    split             "train" or "validation": what veRL generated the response for; else what the row says of itself
+    data_source, index   of the row
+    uid               veRL's name for the response: in rollouts/STEP.jsonl it is followed by _0
+    response_sha256   of the response's text (16 digits); the same for "output" in rollouts/ and validation/
+    code_sha256       of the program found in it (16 digits)
+    block             how the program was found
+    score, pass_rate, format, acc   as veRL got them
+    verdicts          {"AC": 3, "WA": 1}; a data error or an internal error stands alone: {"DE": 1}, {"IE": 1}
+    rules             which comparison rule accepted: {"exact": 3}
+    tests, tests_not_run   how many were chosen; how many of them were not run (a syntax error, too many over time)
+    first_failure     null, or the first test that did not pass: its index in the row, its verdict, and a detail (the first
+                      difference, the error's last line, or what went wrong in the verifier)
+    cpu_seconds, wall_seconds, queue_seconds   of the programs; of the whole judgement; the part of it spent waiting for a core
+
+`step`, `split` and `uid` are exact where training/verl_patches.py is loaded, as the run scripts do. Without it `step` is
+extra_info's global_steps, which is veRL's count of the weights that generated (one less than the training step).
+
+Each process appends to files of its own, `host-pid.jsonl`, then `host-pid.1.jsonl` and so on: each file is begun by one process
+and ends at REWARD_LOG_MB (default 64). Each line is one write, so threads cannot tear each other's lines, and a killed
+process leaves at most a broken last one. What veRL leaves out of training because its reward or its generation raised has no
+verdict; it is in the folder `dropped`, in lines of time, step, split, data_source, index, uid and error.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import math
 import os
 import socket
 import sys
+import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,33 +49,74 @@ if TYPE_CHECKING:
     from verifier.scoring import Judgement
 
 DETAIL_CHARACTERS = 200
+DEFAULT_FILE_MB = 64
+CANNOT_WRITE = "code_reward: cannot write the reward log"  # training/watch.py looks for it in what the workers print
+DROPPED = "dropped"
+PLACE = "verl_sample"  # in extra_info: what training/verl_patches.py knows of a response
 
-_descriptors: dict[tuple[int, str], int] = {}  # by process, so that a forked child opens a file of its own
-_torn: set[tuple[int, str]] = set()  # where a full disk took only a part of the last line
+
+class _File:
+    """Where this process appends to."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        names = (f".{number}.jsonl" if number else ".jsonl" for number in itertools.count())
+        for name in names:
+            path = folder / f"{socket.gethostname()}-{os.getpid()}{name}"
+            try:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+                self.descriptor = os.open(path, flags, 0o644)
+                break
+            except FileExistsError:  # full, or of an earlier process with the same number
+                continue
+        self.bytes = 0
+        self.torn = False  # a full disk took only a part of the last line
+
+    def append(self, line: bytes) -> None:
+        if self.torn:
+            line = b"\n" + line
+        written = os.write(self.descriptor, line)
+        self.bytes += written
+        self.torn = written < len(line)
+        if self.torn:
+            raise OSError(f"only {written} of {len(line)} bytes were written")
+
+
+_lock = threading.Lock()
+_files: dict[tuple[int, str], _File] = {}  # by process, so that a forked child opens files of its own
 _complained: set[str] = set()
 
 
-def write(judgement: Judgement, numbers: Mapping[str, float], data_source: object, extra_info: object) -> None:
-    """Append the line, where a log is asked for. What goes wrong is said once and changes nothing else."""
-    folder = os.environ.get("CODE_REWARD_LOG_DIR", "")
-    if not folder or os.environ.get("REWARD_LOG", "") == "0":
-        return
-    try:
-        line = json.dumps(record(judgement, numbers, data_source, extra_info), ensure_ascii=False)
-        _append(folder, line.encode(errors="replace") + b"\n")
-    except Exception as error:  # a full disk, a folder that is gone: never at the cost of a score
-        if folder not in _complained:
-            _complained.add(folder)
-            print(
-                f"code_reward: cannot write the reward log in {folder}, training goes on without it: "
-                f"{type(error).__name__}: {error}",
-                file=sys.stderr,
-            )
+def _fresh_lock() -> None:
+    global _lock
+    _lock = threading.Lock()
 
 
-def record(judgement: Judgement, numbers: Mapping[str, float], data_source: object, extra_info: object) -> dict[str, object]:
+os.register_at_fork(after_in_child=_fresh_lock)
+
+
+def write(
+    judgement: Judgement, numbers: Mapping[str, float], response: object, data_source: object, extra_info: object
+) -> None:
+    """Append the line of one judged response, where a log is asked for. What goes wrong is said once and changes nothing."""
+    if folder := _folder():
+        _append(folder, lambda: record(judgement, numbers, response, data_source, extra_info))
+
+
+def write_dropped(error: BaseException, data_source: object, extra_info: object) -> None:
+    """Append the line of a response that veRL leaves out of training because of `error`."""
+    if folder := _folder():
+        # Ray raises a class of its own, whose text is a whole traceback, around what a worker raised.
+        cause = getattr(error, "cause", None) or error
+        text = (str(cause).strip() or "no message").splitlines()[0]
+        where = {**_place(data_source, extra_info), "error": f"{type(cause).__name__}: {text}"}
+        _append(os.path.join(folder, DROPPED), lambda: where)
+
+
+def record(
+    judgement: Judgement, numbers: Mapping[str, float], response: object, data_source: object, extra_info: object
+) -> dict[str, object]:
     """The fields of one line; plain Python values only."""
-    info = extra_info if isinstance(extra_info, Mapping) else {}
     results = judgement.results
     tests = () if results[0].verdict in (Verdict.DE, Verdict.IE) else results  # those two stand for no test
     failed = next((place for place, result in enumerate(results) if result.verdict is not Verdict.AC), None)
@@ -62,39 +128,69 @@ def record(judgement: Judgement, numbers: Mapping[str, float], data_source: obje
             "detail": results[failed].detail[:DETAIL_CHARACTERS],
         }
     return {
-        "time": round(time.time(), 3),
-        "step": _plain(info.get("global_steps")),
-        "split": _plain(info.get("split")),
-        "data_source": _plain(data_source),
-        "index": _plain(info.get("index")),
+        **_place(data_source, extra_info),
+        "response_sha256": _digest(response if isinstance(response, str) else str(response)),
+        "code_sha256": _digest(judgement.code),
+        "block": judgement.block,
         **{name: numbers[name] for name in ("score", "pass_rate", "format", "acc")},
         "verdicts": dict(Counter(result.verdict.value for result in results)),
-        "rules": dict(Counter(result.rule for result in results if result.rule)),  # which comparison rule accepted
+        "rules": dict(Counter(result.rule for result in results if result.rule)),
         "tests": len(tests),
         "tests_not_run": sum(not result.ran for result in tests),
-        "block": judgement.block,
         "first_failure": first_failure,
         "cpu_seconds": round(sum(result.cpu_seconds for result in results), 4),
         "wall_seconds": round(judgement.wall_seconds, 4),
-        "code_sha256": hashlib.sha256(judgement.code.encode("utf-8", "surrogatepass")).hexdigest()[:16],
+        "queue_seconds": round(sum(result.queue_seconds for result in results), 4),
     }
 
 
-def _append(folder: str, line: bytes) -> None:
-    key = (os.getpid(), folder)
-    if key not in _descriptors:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        path = Path(folder) / f"{socket.gethostname()}-{key[0]}.jsonl"
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        if _descriptors.setdefault(key, descriptor) != descriptor:
-            os.close(descriptor)  # another thread was first
-    if key in _torn:
-        line = b"\n" + line
-    written = os.write(_descriptors[key], line)
-    _torn.discard(key)
-    if written < len(line):
-        _torn.add(key)
-        raise OSError(f"only {written} of {len(line)} bytes were written")
+def _place(data_source: object, extra_info: object) -> dict[str, object]:
+    """Which response it is: by the row, and by what veRL says of it."""
+    info = extra_info if isinstance(extra_info, Mapping) else {}
+    sample = info.get(PLACE) if isinstance(info.get(PLACE), Mapping) else {}
+    return {
+        "time": round(time.time(), 3),
+        "step": _plain(sample.get("step", info.get("global_steps"))),
+        "split": _plain(sample.get("split", info.get("split"))),
+        "data_source": _plain(data_source),
+        "index": _plain(info.get("index")),
+        "uid": _plain(sample.get("uid")),
+    }
+
+
+def _folder() -> str:
+    return "" if os.environ.get("REWARD_LOG", "") == "0" else os.environ.get("CODE_REWARD_LOG_DIR", "")
+
+
+def _append(folder: str, fields: Callable[[], Mapping[str, object]]) -> None:
+    """Write what `fields()` returns as one line."""
+    try:
+        line = json.dumps(fields(), ensure_ascii=False).encode(errors="replace") + b"\n"
+        key = (os.getpid(), folder)
+        with _lock:
+            file = _files.get(key)
+            if file is None:
+                file = _files[key] = _File(Path(folder))
+            elif file.bytes and file.bytes + len(line) > _file_bytes():
+                os.close(file.descriptor)
+                del _files[key]  # first: if the next one cannot be made, it is tried again
+                file = _files[key] = _File(Path(folder))
+            file.append(line)
+    except Exception as error:  # a full disk, a folder that is gone: never at the cost of a score
+        if folder not in _complained:
+            _complained.add(folder)
+            print(f"{CANNOT_WRITE} in {folder}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+
+
+def _file_bytes() -> float:
+    try:
+        return float(os.environ.get("REWARD_LOG_MB") or DEFAULT_FILE_MB) * (1 << 20)
+    except ValueError:
+        raise ValueError(f"REWARD_LOG_MB must be a number of megabytes, not {os.environ['REWARD_LOG_MB']!r}") from None
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def _plain(value: object) -> object:

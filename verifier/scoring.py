@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
-from verifier import calls, checkers, comparison, extraction, ground_truth, options, remote, reward_log
+from verifier import calls, canary, checkers, comparison, extraction, ground_truth, options, remote, reward_log
 from verifier.checkers import Checker, CheckerError
 from verifier.comparison import Comparison
 from verifier.executor import run_tests
@@ -67,7 +67,10 @@ def score(
     Raises ValueError for a wrong option and nothing else.
     """
     chosen = options.read(arguments)
-    judgement = judge_response(response, truth, chosen, extra_info)
+    if broken := canary.failure(judge_program, chosen):
+        judgement = Judgement("", 0, "none", (TestResult(Verdict.IE, ran=False, detail=broken),), (0,))
+    else:
+        judgement = judge_response(response, truth, chosen, extra_info)
     if judgement.results[0].verdict in (Verdict.DE, Verdict.IE):
         _report(judgement.results[0], data_source, extra_info, truth)
     numbers = {
@@ -77,7 +80,7 @@ def score(
         "acc": judgement.accepted,
         **{name: judgement.share(verdict) for name, verdict in SHARES.items()},
     }
-    reward_log.write(judgement, numbers, data_source, extra_info)
+    reward_log.write(judgement, numbers, response, data_source, extra_info)
     return numbers
 
 
@@ -210,7 +213,15 @@ def _result(execution: Execution, word: Comparison | None) -> TestResult:
         last_line = execution.stderr_tail.rstrip().rpartition("\n")[2]
         verdict, rule = execution.verdict, ""
         detail = execution.message or last_line or f"exit code {execution.exit_code}"
-    return TestResult(verdict, execution.cpu_seconds, execution.wall_seconds, execution.ran, rule, detail)
+    return TestResult(
+        verdict,
+        execution.cpu_seconds,
+        execution.wall_seconds,
+        execution.ran,
+        rule,
+        detail,
+        queue_seconds=execution.queue_seconds,
+    )
 
 
 def _size(expected: object) -> int:

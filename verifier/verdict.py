@@ -52,6 +52,7 @@ class Execution:
     ran: bool = True  # False: not run because earlier tests had used up the time
     result: bytes | None = None  # call-based tests: the encoded return value, from its own channel
     message: str = ""  # for CE and IE: what went wrong, one line
+    queue_seconds: float = 0.0  # waited for a slot of the host before it could run
 
 
 @dataclass(frozen=True)
@@ -66,3 +67,4 @@ class TestResult:
     ran: bool = True
     rule: str = ""  # which comparison rule accepted it ("exact", "tokens", "float", ...)
     detail: str = ""  # first difference, or the end of stderr
+    queue_seconds: float = 0.0  # waited for a slot of the host before it could run
