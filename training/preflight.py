@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from training import run_record
+from training import resume, run_record
 from training.verl_options import installed_version, parse_version
 
 # main_ppo of 0.9 imports these, and pip's plain `verl` does not bring them.
@@ -236,6 +236,20 @@ def check_machine(config: Any, run_dir: Path) -> Iterator[Finding]:
             )
 
 
+def check_resume(config: Any) -> Iterator[Finding]:
+    """The checkpoint that the run goes on from is whole."""
+    found = resume.find(config)
+    if found.words:
+        yield Finding(found.words, fatal=found.fatal)
+    trainer = config.trainer
+    if trainer.save_freq > 0 and trainer.max_actor_ckpt_to_keep == 1:
+        yield Finding(
+            "With MAX_CKPT_TO_KEEP=1 veRL deletes the last checkpoint before the next is whole, so a run that is killed "
+            "between the two starts at step 0: set it to 2.",
+            fatal=False,
+        )
+
+
 def check_prompts(config: Any) -> Iterator[Finding]:
     """The prompts survive the model's chat template, and enough rows are left for a batch."""
     from verl.utils import hf_tokenizer
@@ -329,7 +343,7 @@ def findings(config: Any, run_dir: Path) -> Iterator[Finding]:
     stages: tuple[tuple[Callable[[], Iterator[Finding]], ...], ...] = (
         (lambda: check_files(config), lambda: check_arithmetic(config), lambda: check_packages(config)),
         (lambda: check_reward(config), lambda: check_machine(config, run_dir), lambda: check_prompts(config)),
-        (lambda: check_verl(config),),
+        (lambda: check_verl(config), lambda: check_resume(config)),
     )
     for stage in stages:
         fatal = False
@@ -359,7 +373,13 @@ def main(arguments: Sequence[str]) -> int:
         print(f"pre-flight: {'' if finding.fatal else 'warning: '}{finding.text}", file=sys.stderr, flush=True)
     if fatal:
         return 1
+    found = resume.find(config)
+    moved = resume.prepare(run_dir, found)
     run_record.write(run_dir, overrides, config)
+    if found.step:
+        print(f"pre-flight: the run goes on after step {found.step}", flush=True)
+    if moved:
+        print(f"pre-flight: what an earlier start had logged of later steps is in {run_dir / resume.REPLACED}", flush=True)
     print(f"pre-flight: all checks passed; the run writes to {run_dir}", flush=True)
     return 0
 
