@@ -1,5 +1,6 @@
 # make demo    train a tiny model for two PPO steps with the real veRL, on whatever this machine has, and evaluate it
 # make test    linters and tests
+# make test-verl-versions    the reward inside the reward loop of each supported veRL release
 # make flash-attn    build flash-attn against the torch in the GPU environment
 #
 # PYTHON       the interpreter that makes the environments, 3.10 to 3.12
@@ -13,7 +14,7 @@ DEMO_VENV := .venv
 DEMO_DIR := runs/demo
 DEMO_DATA := $(DEMO_DIR)/data
 
-.PHONY: demo test lint flash-attn clean
+.PHONY: demo test test-verl-versions lint flash-attn clean
 
 demo: $(DEMO_VENV)/.installed
 	$(DEMO_VENV)/bin/python data/generate.py --out $(DEMO_DATA)/raw
@@ -25,6 +26,17 @@ demo: $(DEMO_VENV)/.installed
 
 test: lint
 	$(CPU_VENV)/bin/python -m pytest $(PYTEST_ARGS)
+
+# 0.9.1 is what the main environment has; the older ones cannot share it.
+test-verl-versions: $(CPU_VENV)/.installed .venv-verl-0.7.1/.installed .venv-verl-0.8.0/.installed
+	for python in $(^:/.installed=/bin/python); do $$python -m pytest tests/test_verl_wiring.py || exit; done
+
+.venv-verl-%/.installed: tests/older_verl.txt
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/pip install $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) $$(grep '^torch==' $<)
+	$(@D)/bin/pip install -r $<
+	$(@D)/bin/pip install --no-deps verl==$*
+	touch $@
 
 lint: $(CPU_VENV)/.installed
 	$(CPU_VENV)/bin/ruff check .
@@ -51,4 +63,4 @@ flash-attn: $(DEMO_VENV)/.installed
 	$(DEMO_VENV)/bin/pip install flash-attn==2.8.3 --no-build-isolation
 
 clean:
-	rm -rf .venv .venv-cpu .cache runs
+	rm -rf .venv .venv-cpu .venv-verl-* .cache runs

@@ -20,13 +20,17 @@ HALF_RIGHT = "```python\nprint(3)\n```"
 LOOP = "```python\nwhile True: pass\n```"
 
 
-@pytest.fixture(scope="module")
-def worker(dry_run, tiny_model: Path):
-    """veRL's RewardLoopWorker, as a plain object in this process."""
+SLOW = "```python\nimport time\nend = time.time() + 1.5\nwhile time.time() < end: pass\nprint(3)\n```"
+
+
+@pytest.fixture(scope="module", params=preflight.DICT_MANAGERS)
+def worker(request, dry_run, tiny_model: Path):
+    """veRL's RewardLoopWorker with each manager that takes the reward's dict, as a plain object in this process."""
     from verl.experimental.reward_loop import RewardLoopWorker
 
     timeout = "++reward.custom_reward_function.reward_kwargs.timeout=1"
-    return RewardLoopWorker(preflight.compose(dry_run(SINGLE, timeout, MODEL_PATH=str(tiny_model))))
+    manager = f"reward.reward_manager.name={request.param}"
+    return RewardLoopWorker(preflight.compose(dry_run(SINGLE, timeout, manager, MODEL_PATH=str(tiny_model))))
 
 
 def sample(tokenizer: Any, response: str, ground_truth: str = SUM, index: int = 0) -> Any:
@@ -59,7 +63,7 @@ def scores(worker: Any, samples: list[Any]) -> list[dict[str, Any]]:
     async def together() -> list[dict[str, Any]]:
         return list(await asyncio.gather(*(worker.compute_score(x) for x in samples)))
 
-    return worker.loop.run_until_complete(together())
+    return worker.reward_manager.loop.run_until_complete(together())
 
 
 def test_the_reward_loop_scores_with_our_function(worker):
@@ -94,6 +98,28 @@ def test_many_at_once(worker):
     texts = [RIGHT, HALF_RIGHT] * 16
     results = scores(worker, [sample(worker.input_tokenizer, x, index=i) for i, x in enumerate(texts)])
     assert [x["reward_score"] for x in results] == [1.0, 0.5] * 16
+
+
+def test_judging_never_blocks_the_event_loop(worker):
+    """A coroutine beside it on veRL's own loop goes on while programs burn CPU for seconds."""
+    beats = []
+
+    async def heartbeat() -> None:
+        while True:
+            beats.append(asyncio.get_running_loop().time())
+            await asyncio.sleep(0.05)
+
+    async def judged_beside_it() -> list[dict[str, Any]]:
+        heart = asyncio.create_task(heartbeat())
+        await asyncio.sleep(0)
+        results = await asyncio.gather(*(worker.compute_score(sample(worker.input_tokenizer, SLOW)) for _ in range(3)))
+        heart.cancel()
+        return list(results)
+
+    results = worker.reward_manager.loop.run_until_complete(judged_beside_it())
+    # A slow program is stopped after the second of CPU that reward_kwargs give it, or it ends by itself: it burns that long.
+    assert all(x["reward_extra_info"]["time_limit"] + x["reward_extra_info"]["pass_rate"] >= 0.5 for x in results)
+    assert len(beats) > 10  # of 20 or more; a loop that is blocked has one
 
 
 def test_ray_workers_score_a_batch(dry_run, tiny_model: Path):
