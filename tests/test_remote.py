@@ -77,7 +77,7 @@ PROGRAMS = {
 
 def essence(execution: Execution) -> Execution:
     """What does not depend on the clock or on an address."""
-    return dataclasses.replace(execution, cpu_seconds=0.0, wall_seconds=0.0)
+    return dataclasses.replace(execution, cpu_seconds=0.0, wall_seconds=0.0, queue_seconds=0.0)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
