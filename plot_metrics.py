@@ -1,10 +1,13 @@
 """What a run looks like: curves, warnings and samples from the files that veRL and the reward write.
 
-python3 plot_metrics.py RUN                curves.png and curves.html in RUN; RUN is runs/EXPERIMENT_NAME or a metrics.jsonl
-python3 plot_metrics.py RUN1 RUN2          laid over each other, in the current folder
-python3 plot_metrics.py RUN --follow       a line a step, while the run goes on
-python3 plot_metrics.py RUN --check        what is wrong with it, a line each; exit code 1 if something is
-python3 plot_metrics.py RUN --samples 40   prompts, responses, programs and verdicts of step 40, worst and best first
+    python3 plot_metrics.py RUN                curves.png and curves.html in RUN
+    python3 plot_metrics.py RUN1 RUN2          laid over each other, in the current folder
+    python3 plot_metrics.py RUN --follow       a line a step, while the run goes on
+    python3 plot_metrics.py RUN --check        what is wrong with it, a line each; exit code 1 if something is
+    python3 plot_metrics.py RUN --samples 40   prompts, responses, programs and verdicts of step 40, worst and best first
+    python3 plot_metrics.py RUN --rerun        the page, with what its samples' programs print on the tests that they fail
+
+RUN is a run directory (runs/EXPERIMENT_NAME) or a metrics file alone. Reading it needs neither veRL nor a GPU.
 """
 
 from __future__ import annotations
@@ -52,11 +55,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if chosen.samples is not None:
             return _samples(runs[0], None if chosen.samples < 0 else chosen.samples, chosen.rerun)
         return _draw(runs, chosen.out or (runs[0].folder if len(runs) == 1 else Path()), chosen.rerun)
+    except BrokenPipeError:  # as with `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more when it ends
+        return 0
     except (RunError, IsolationError, OSError) as error:
         print(f"plot_metrics: {one_line(error)}", file=sys.stderr)
         return 2
     except ImportError as error:
-        print(f"plot_metrics: {error}: pip install -r requirements.txt", file=sys.stderr)
+        print(f"plot_metrics: {error}: install requirements.txt, or requirements-cpu.txt without a GPU", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
@@ -71,7 +77,7 @@ def _follow(run: Run, check: bool) -> int:
 
 
 def _check(runs: list[Run]) -> int:
-    found = [(name, warning) for name, run in zip(names(runs), runs, strict=True) for warning in health.warnings(curves(run))]
+    found = [(name, warning) for name, run in zip(names(runs), runs, strict=True) for warning in health.findings(curves(run))]
     for name, warning in found:
         print(f"{name}: {warning.line()}" if len(runs) > 1 else warning.line())
     return int(any(not warning.over for _, warning in found))
@@ -97,7 +103,7 @@ def _draw(runs: list[Run], folder: Path, rerun: bool) -> int:
     if not drawn:
         raise RunError(f"{runs[0].path} holds no step yet: wait for the first, or for the first validation.")
     marked = phases(found[0][1]) if len(found) == 1 else []
-    warned = [(name, warning) for name, each in found for warning in health.warnings(each)]
+    warned = [(name, warning) for name, each in found for warning in health.findings(each)]
     dumped = samples.steps(runs[0]) if len(runs) == 1 else []
     read_samples = samples.read_steps(runs[0], evenly(dumped, STEPS_ON_PAGE)) if dumped else {}
     chosen = {step: samples.some(each, SAMPLES_ON_PAGE) for step, each in read_samples.items()}

@@ -14,12 +14,11 @@ from typing import NamedTuple
 from monitoring.reward_log import NUMBERS, TRAIN, VALIDATION, Batch, Judged
 from monitoring.run import SHARES, Run
 
-# figure -> veRL's names for it in releases 0.5 to 0.9; the first that a line has counts. Of two losses the first is the bare
-# one, without entropy and KL terms.
+# figure -> veRL's names for it in releases 0.5 to 0.9; the first that a line has counts. pg_loss is the loss without its
+# entropy and KL terms.
 METRICS = {
     "score": ("critic/score/mean",),
-    "score_after_kl": ("critic/rewards/mean",),
-    "kl": ("actor/reward_kl_penalty", "actor/kl_loss", "critic/kl"),
+    "kl": ("actor/reward_kl_penalty", "actor/kl_loss"),
     "entropy": ("actor/entropy", "actor/entropy_loss"),
     "actor_loss": ("actor/pg_loss", "actor/loss"),
     "critic_loss": ("critic/vf_loss", "critic/loss"),

@@ -171,7 +171,7 @@ def _stack(axes: Axes, layers: Sequence[Line]) -> None:
     size = math.ceil(len(steps) / MOST_LAYER_POINTS)
     rows = [[fmean(row[i : i + size]) for i in range(0, len(row), size)] for row in rows]
     steps = steps[::size]
-    colours = [LAYER_COLOURS.get(layer.label, (COLOURS * 2)[i]) for i, layer in enumerate(layers)]
+    colours = [LAYER_COLOURS[layer.label] for layer in layers]
     if len(steps) > MANY:
         axes.stackplot(steps, rows, colors=colours, labels=["layer"] * len(rows), step="mid", linewidth=0)
         return

@@ -1,7 +1,9 @@
-"""A run as it goes on, a line a step:
+"""A run as it goes on, a line a step.
 
-[Step 6]  train | reward/score=0.12 | reward/pass_rate=0.12 | reward/format=0.45 | kl=0.002
-[Step 10] val   | reward/score=0.14 | reward/pass_rate=0.14 | reward/acc=0.03 | reward/format=0.52 | data_source=taco
+    [Step 6]  train | reward/score=0.12 | reward/pass_rate=0.12 | reward/format=0.45 | kl=0.002
+    [Step 10] val   | reward/score=0.14 | reward/pass_rate=0.14 | reward/acc=0.03 | reward/format=0.52 | data_source=taco
+
+A warning has a line of its own, when it begins to hold.
 """
 
 from __future__ import annotations
@@ -10,9 +12,9 @@ import time
 from collections.abc import Callable, Iterator
 
 from monitoring.curves import Curves, Name, curves
-from monitoring.health import warnings
+from monitoring.health import findings
 from monitoring.reward_log import TRAIN, VALIDATION
-from monitoring.run import Run, read
+from monitoring.run import Run, logged_bytes, read
 from monitoring.text import one_line
 
 POLL_SECONDS = 2.0
@@ -38,18 +40,22 @@ def step_lines(found: Curves, step: int) -> list[str]:
 
 def follow(run: Run, wait: Callable[[float], None] = time.sleep) -> Iterator[str]:
     """Yield the lines of the steps so far and then of each new one, and each warning when it begins to hold. Never ends."""
-    printed: set[int] = set()
+    seen = -1
+    printed: dict[int, str] = {}  # step -> what was known of it; a resumed run repeats steps
     warned: set[str] = set()
     while True:
-        read(run, final=False)
-        found = curves(run)
-        printed = {step for step in printed if step in run.metrics}  # a resumed run repeats steps
-        for step in sorted(set(run.metrics) - printed):
-            yield from step_lines(found, step)
-        printed = set(run.metrics)
-        now = [warning for warning in warnings(found) if not warning.over]
-        yield from (f"[warning] {warning.line()}" for warning in now if warning.rule not in warned)
-        warned = {warning.rule for warning in now}
+        if (size := logged_bytes(run)) != seen:
+            seen = size
+            read(run, final=False)
+            found = curves(run)
+            rows = {step: repr(row) for step, row in run.metrics.items()}
+            for step, row in sorted(rows.items()):
+                if printed.get(step) != row:
+                    yield from step_lines(found, step)
+            printed = rows
+            now = [finding for finding in findings(found) if not finding.over]
+            yield from (f"[warning] {finding.line()}" for finding in now if finding.rule not in warned)
+            warned = {finding.rule for finding in now}
         wait(POLL_SECONDS)
 
 

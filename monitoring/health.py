@@ -28,7 +28,9 @@ class Rule(NamedTuple):
     advice: str
 
 
-class Warning(NamedTuple):
+class Finding(NamedTuple):
+    """A rule that holds, or has held; of several stretches of steps the last."""
+
     rule: str
     step: int  # the first of the stretch in which it holds
     last: int  # the last of it
@@ -41,23 +43,21 @@ class Warning(NamedTuple):
         return f"{when}{', over' if self.over else ''}: {self.rule}: {self.figure}. {self.advice}"
 
 
-def warnings(curves: Curves) -> list[Warning]:
+def findings(curves: Curves) -> list[Finding]:
     """One for each rule that holds or has held, those that hold now first."""
-    found = [warning for rule in RULES if (warning := _latest(rule, curves))]
-    return sorted(found, key=lambda warning: (warning.over, warning.step))
+    found = [finding for rule in RULES if (finding := _latest(rule, curves))]
+    return sorted(found, key=lambda finding: (finding.over, finding.step))
 
 
-def _latest(rule: Rule, curves: Curves) -> Warning | None:
-    """The last stretch of steps in which the rule holds."""
-    stretch: list[tuple[int, str]] = []
-    holds = False
+def _latest(rule: Rule, curves: Curves) -> Finding | None:
+    found: Finding | None = None
     for step, figure in rule.check(curves):
         if figure is not None:
-            stretch = [*stretch, (step, figure)] if holds else [(step, figure)]
-        holds = figure is not None
-    if not stretch:
-        return None
-    return Warning(rule.name, stretch[0][0], stretch[-1][0], not holds, stretch[-1][1], rule.advice)
+            first = found.step if found and not found.over else step
+            found = Finding(rule.name, first, step, False, figure, rule.advice)
+        elif found:
+            found = found._replace(over=True)
+    return found
 
 
 def windows(curve: Curve, size: int) -> Iterator[tuple[int, list[float]]]:
@@ -75,11 +75,11 @@ def pass_rate_zero(curves: Curves) -> Found:
 
 
 def pass_rate_jumping(curves: Curves) -> Found:
-    """Over 0.2 from step to step in the mean of ten changes, less the trend. By chance alone the mean change is at most
-    0.07 with 64 responses a batch and 0.14 with 16."""
+    """Over 0.2 from step to step in the median of ten changes, less the trend. By chance alone the median change is at most
+    0.06 with 64 responses a batch and 0.12 with 16."""
     for step, last in windows(pick(curves, "pass_rate", "score"), 11):
         changes = [abs(b - a) for a, b in pairwise(last)]
-        jump = fmean(changes) - abs(last[-1] - last[0]) / len(changes)
+        jump = median(changes) - abs(last[-1] - last[0]) / len(changes)
         yield step, f"pass rate changes by {jump:.2f} a step over {len(changes)} steps" if jump > 0.2 else None
 
 
@@ -101,7 +101,7 @@ def kl_shooting_up(curves: Curves) -> Found:
         if now > 1.0:
             yield step, f"KL {now:.2f} a token"
         elif len(before) >= 10 and now > max(0.2, 5 * min(before)):
-            yield step, f"KL {now:.2f} a token, {min(before):.3f} at most {len(before)} steps before"
+            yield step, f"KL {now:.2f} a token, at the lowest {min(before):.3f} in the {len(before)} steps before"
         else:
             yield step, None
 
@@ -157,25 +157,25 @@ def groups_alike(curves: Curves) -> Found:
 
 
 def internal_errors(curves: Curves) -> Found:
-    """Over 1% in the mean of three steps. It should be 0; one that was followed by none needs no stop."""
+    """Over 1% in the median of three steps. It should be 0; a single bad step has passed before anyone could stop the run."""
     for step, last in windows(pick(curves, "share/IE"), 3):
-        yield step, f"{fmean(last):.1%} of the responses could not be judged (IE)" if fmean(last) > 0.01 else None
+        yield step, f"{median(last):.1%} of the responses could not be judged (IE)" if median(last) > 0.01 else None
 
 
 def data_errors(curves: Curves) -> Found:
     """As internal_errors; here each is a row of the data."""
     for step, last in windows(pick(curves, "share/DE"), 3):
-        yield step, f"{fmean(last):.1%} of the responses belong to rows without usable tests" if fmean(last) > 0.01 else None
+        yield step, f"{median(last):.1%} of the responses belong to rows without usable tests" if median(last) > 0.01 else None
 
 
 def timeouts_rising(curves: Curves) -> Found:
-    """Over 10% of the tests and twice the first five steps' share, in the mean of five. Such tests cost ten seconds of CPU, so
-    they are also what makes a step slow."""
+    """Over 10% of the tests and twice the first five steps' share, in the median of five. Such tests cost ten seconds of CPU
+    each, so they are also what makes a step slow."""
     start: float | None = None
     for step, last in windows(pick(curves, "share/TLE"), 5):
-        start = fmean(last) if start is None else start
-        rising = fmean(last) > max(0.1, 2 * start)
-        yield step, f"{fmean(last):.0%} of the tests over time, {start:.0%} at the start" if rising else None
+        start = median(last) if start is None else start
+        rising = median(last) > max(0.1, 2 * start)
+        yield step, f"{median(last):.0%} of the tests over time, {start:.0%} at the start" if rising else None
 
 
 def _correlation(a: tuple[float, ...], b: tuple[float, ...]) -> float:
@@ -193,11 +193,7 @@ RULES = (
     Rule("actor loss", actor_loss, "Stop, lower ACTOR_LR and go on from an earlier checkpoint."),
     Rule("length follows the reward", length_with_reward, "Look at --samples for padding that is rewarded."),
     Rule("answers cut", clip_ratio, "Raise MAX_RESPONSE_LENGTH."),
-    Rule(
-        "entropy collapse",
-        entropy_collapse,
-        "Lower ACTOR_LR, or raise TEMPERATURE or KL_COEF.",
-    ),
+    Rule("entropy collapse", entropy_collapse, "Lower ACTOR_LR, or raise TEMPERATURE or KL_COEF."),
     Rule("groups alike", groups_alike, "Raise ROLLOUT_N, or choose problems that the model solves sometimes."),
     Rule("internal errors", internal_errors, "The verifier cannot work: run python3 code_reward.py on that machine."),
     Rule("data errors", data_errors, "Prepare the data again: prepare_data.py drops such rows."),

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from monitoring import draw
 from monitoring.curves import Curves, Name
-from monitoring.health import Warning
+from monitoring.health import Finding
 from monitoring.panels import VERDICTS, Panel
 from monitoring.phases import Phase
 from monitoring.reward_log import TRAIN, VALIDATION
@@ -37,7 +37,7 @@ def html(
     runs: Sequence[tuple[str, Curves]],
     panels: Sequence[Panel],
     phases: Sequence[Phase],
-    warnings: Sequence[tuple[str, Warning]],
+    warnings: Sequence[tuple[str, Finding]],
     samples: Sequence[tuple[int, Sequence[Sample], int]],
 ) -> str:
     """The whole page. `warnings` name their run; `samples` are steps, what is shown of each, and how many there are.

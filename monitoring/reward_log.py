@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tqdm import tqdm
+
 from monitoring.tail import Offsets, new_records
 
 RESTART_SECONDS = 15.0  # two starts of a run are further apart; processes of the same start are not, or their lines overlap
@@ -109,7 +111,8 @@ def files(folder: Path) -> list[Path]:
 
 def read_new(log: RewardLog, folder: Path, final: bool = False) -> None:
     """Take in what was written since the last call."""
-    for path in files(folder):
+    quiet = None if final else True  # None: only where there is a terminal
+    for path in tqdm(files(folder), desc="reading the reward log", unit="file", leave=False, delay=2, disable=quiet):
         process = log.processes.setdefault(path.name.partition(".jsonl")[0], Process())
         for record in new_records(path, log.offsets, final):
             batch = batch_of(record)

@@ -58,16 +58,13 @@ class Run:
 def open_run(path: Path) -> Run:
     """The run at `path`: a folder with metrics.jsonl, tensorboard/ or reward_log/, or a metrics file alone. Reads nothing yet.
 
-    Raises RunError where there is none of these.
+    Raises RunError where there is no such path.
     """
     if not path.exists():
         raise RunError(f"{path} does not exist: name a run directory (runs/EXPERIMENT_NAME) or its metrics.jsonl.")
     if path.name == "metrics.jsonl" and path.is_file():
         path = path.parent
-    run = Run(path)
-    if path.is_dir() and not (run.metrics_file.exists() or event_folder(path) or reward_log.files(path / "reward_log")):
-        raise RunError(f"{path} holds no metrics.jsonl, no TensorBoard files and no reward_log/: nothing was logged yet.")
-    return run
+    return Run(path)
 
 
 def names(runs: Sequence[Run]) -> list[str]:
@@ -81,15 +78,14 @@ def names(runs: Sequence[Run]) -> list[str]:
 
 
 def read(run: Run, final: bool = True) -> Run:
-    """Read what is new. `final`: a last line without a newline counts too, if it is whole.
+    """Read what is new. `final`: a last line without a newline counts too, if it is whole, and there must be something.
 
-    Raises RunError for a metrics file in which no line is one of veRL's.
+    Raises RunError where nothing was logged, or for a metrics file in which no line is one of veRL's.
     """
-    if run.metrics_file.exists():
-        size = run.metrics_file.stat().st_size
+    if _size(run.metrics_file):
         for record in new_records(run.metrics_file, run.offsets, final):
             metrics.add(run.metrics, record.get("step"), record.get("data"))
-        if size and final and not run.metrics:
+        if final and not run.metrics:
             raise RunError(
                 f'{run.metrics_file} holds no line of veRL\'s file logger ({{"step": ..., "data": {{...}}}}): '
                 "name the metrics.jsonl of a run."
@@ -102,7 +98,19 @@ def read(run: Run, final: bool = True) -> Run:
         if not any(batch.split == TRAIN for batch in run.judged):
             _read_rollouts(run)
             run.judged.update(run.rollouts)
+    if final and not run.metrics and not run.judged:
+        raise RunError(f"{run.path} has no metrics.jsonl, TensorBoard files or reward_log/ with a step: nothing is logged yet.")
     return run
+
+
+def logged_bytes(run: Run) -> int:
+    """How much veRL has logged of the run: more of it means further steps."""
+    folder = event_folder(run.folder)
+    return _size(run.metrics_file) or sum(_size(path) for path in (folder.iterdir() if folder else ()))
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.is_file() else 0
 
 
 def event_folder(folder: Path) -> Path | None:
@@ -126,4 +134,4 @@ def _read_rollouts(run: Run) -> None:
         judged = run.rollouts[batch] = Judged()
         for record in new_records(path, {}, final=True):
             verdicts = {verdict: record[name] for name, verdict in SHARES.items() if name in record}
-            judged.add({**record, "index": hash(record.get("input")), "verdicts": verdicts})
+            judged.add({**record, "index": hash(str(record.get("input"))), "verdicts": verdicts})

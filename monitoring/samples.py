@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import marshal
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from monitoring import reward_log
-from monitoring.reward_log import TRAIN, VALIDATION, number
+from monitoring.reward_log import NUMBERS, TRAIN, VALIDATION, number
 from monitoring.run import SHARES, Run, RunError, dumps
 from monitoring.tail import new_records
 from verifier import extraction, ground_truth
@@ -95,15 +96,17 @@ def _sample(record: Mapping[str, Any], split: str, step: int, log: Log) -> Sampl
     line = _line_of(record, digests, log.get((split, step), {}))
     extracted = programs[0]
     if line is None:
-        numbers = {name: float(record[name]) for name in ("pass_rate", "format", "acc") if name in record}
-        verdicts = {verdict: number(record[name], 0.0) for name, verdict in SHARES.items() if number(record.get(name), 0.0) > 0}
+        source = record
+        verdicts = {verdict: number(record.get(name), 0.0) for name, verdict in SHARES.items()}
         where, failure = "", None
     else:
         extracted = next((found for found in programs if _digest(found.code) == line.get("code_sha256")), extracted)
-        numbers = {name: number(line.get(name)) for name in ("pass_rate", "format", "acc")}
-        verdicts = dict(line.get("verdicts") or {})
+        source = line
+        logged = line.get("verdicts")
+        verdicts = {str(v): number(n, 0.0) for v, n in logged.items()} if isinstance(logged, Mapping) else {}
         where = f"{line.get('data_source')}, row {line.get('index')}"
         failure = _failure(line.get("first_failure"), record.get("gts"))
+    known = {name: number(source.get(name)) for name in NUMBERS if name != "score"}
     return Sample(
         split=split,
         step=step,
@@ -113,8 +116,8 @@ def _sample(record: Mapping[str, Any], split: str, step: int, log: Log) -> Sampl
         block=extracted.block,
         truth=record.get("gts"),
         score=number(record.get("score"), 0.0),
-        numbers=numbers,
-        verdicts=verdicts,
+        numbers={name: value for name, value in known.items() if not math.isnan(value)},
+        verdicts={verdict: count for verdict, count in verdicts.items() if count > 0},
         where=where,
         failure=failure,
     )
@@ -151,9 +154,9 @@ def _line_of(
 
 
 def _failure(first: object, truth: object) -> Failure | None:
-    if not isinstance(first, Mapping) or not isinstance(first.get("index"), int):
+    index = first.get("index") if isinstance(first, Mapping) else None
+    if not isinstance(index, int) or index < 0:
         return None
-    index = first["index"]
     stdin, expected = _test(truth, index)
     return Failure(index, str(first.get("verdict", "")), str(first.get("detail", "")), stdin, expected)
 

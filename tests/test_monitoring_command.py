@@ -109,6 +109,36 @@ def test_following_prints_a_line_a_step(tmp_path: Path) -> None:
     assert lines[-1].endswith("| reward/pass_rate=0.35 | reward/acc=0.17 | data_source=taco")
 
 
+def test_following_prints_the_steps_of_a_resumed_run_again(tmp_path: Path) -> None:
+    path = made_runs.write(tmp_path / "metrics.jsonl", made_runs.metrics_lines(range(1, 8)))
+    waits = []
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 1:
+            again = made_runs.metrics_lines(range(6, 8), {"critic/score/mean": lambda step: 0.9})
+            with path.open("a") as file:
+                file.write("".join(f"{line}\n" for line in again))
+        if len(waits) == 2:
+            raise KeyboardInterrupt
+
+    lines = []
+    with pytest.raises(KeyboardInterrupt):
+        for line in follow(open_run(tmp_path), wait):
+            lines.append(line)
+    train = [line[:35] for line in lines if " train " in line]
+    assert train[-3:] == [
+        f"[Step {step}]  train | reward/score={score}" for step, score in ((7, 0.26), (6, "0.90"), (7, "0.90"))
+    ]
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
+    run = made_runs.make(tmp_path, 3)
+    command = f"{sys.executable} {ROOT / 'plot_metrics.py'} {run} --follow | head -n 1"
+    done = subprocess.run(["timeout", "60", "bash", "-c", command], capture_output=True, text=True)
+    assert done.stdout.startswith("[Step 1]") and done.stderr == ""
+
+
 def test_following_ends_at_the_first_warning_with_check(tmp_path: Path) -> None:
     cut = made_runs.make(tmp_path / "cut", 40, {"response_length/clip_ratio": lambda step: 0.95})
     done = plot(cut, "--follow", "--check")

@@ -9,14 +9,14 @@ import made_runs
 import pytest
 
 from monitoring.curves import curves
-from monitoring.health import RULES, Warning, warnings
+from monitoring.health import RULES, Finding, findings
 from monitoring.run import open_run, read
 
 RUNS = Path(__file__).parent / "cases" / "runs"
 
 
-def found(path: Path) -> list[Warning]:
-    return warnings(curves(read(open_run(path))))
+def found(path: Path) -> list[Finding]:
+    return findings(curves(read(open_run(path))))
 
 
 SICK = {
@@ -113,6 +113,15 @@ def test_one_freak_value_is_no_warning(name: str, value: float | None, tmp_path:
         changed = {name: lambda step, strange=strange, curve=curve: value if step == strange else curve(step)}
         run = made_runs.make(tmp_path / str(strange), 40, changed)
         assert [warning.line() for warning in found(run)] == []
+
+
+@pytest.mark.parametrize("name", ["pass_rate", "format", "TLE", "IE"])
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_one_freak_step_in_the_reward_log_is_no_warning(name: str, value: float, tmp_path: Path) -> None:
+    for strange in (1, 20, 40):
+        curve = made_runs.HEALTHY_LOG[name]
+        changed = {name: lambda step, strange=strange, curve=curve: value if step == strange else curve(step)}
+        assert [each.line() for each in found(made_runs.make(tmp_path / str(strange), 40, {}, changed))] == []
 
 
 def test_a_loss_that_is_not_a_number_twice_is_a_warning(tmp_path: Path) -> None:

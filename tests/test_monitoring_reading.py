@@ -99,6 +99,22 @@ def test_verl_writes_what_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert math.isnan(plain[Name("actor_loss")].values[2]) and math.isnan(events[Name("actor_loss")].values[2])
 
 
+def test_an_event_file_that_is_being_written(tmp_path: Path) -> None:
+    from tensorboard.compat.proto.event_pb2 import Event
+    from tensorboard.compat.proto.summary_pb2 import Summary
+    from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+    writer = EventFileWriter(str(tmp_path / "tensorboard"))
+    for step in (1, 2, 3):
+        value = Summary.Value(tag="critic/score/mean", simple_value=step / 4)
+        writer.add_event(Event(wall_time=float(step), step=step, summary=Summary(value=[value])))
+    writer.close()
+    (path,) = (tmp_path / "tensorboard").iterdir()
+    path.write_bytes(path.read_bytes()[:-7])
+    assert curves(read(open_run(tmp_path)))[Name("score")] == Curve((1, 2), (0.25, 0.5))
+    assert curves(read(open_run(tmp_path / "tensorboard")))[Name("score")].steps == (1, 2)
+
+
 RELEASE = """
 import json, numpy, torch
 from verl import DataProto
@@ -130,7 +146,7 @@ def test_the_names_of_verls_releases(version: str, verl_release, tmp_path: Path)
     assert done.returncode == 0, done.stderr
     made_runs.write(tmp_path / "metrics.jsonl", [done.stdout.splitlines()[-1]])
     found = curves(read(open_run(tmp_path)))
-    train = {"score", "score_after_kl", "explained_variance", "length", "clip_ratio", "step_seconds", "seconds/gen"}
+    train = {"score", "explained_variance", "length", "clip_ratio", "step_seconds", "seconds/gen"}
     assert train <= {name.figure for name in found if name.split == TRAIN}
     assert found[Name("pass_rate", VALIDATION, "a/b")].values == (0.5,)
     assert found[Name("seconds/other")].values == (2.0,)
@@ -212,6 +228,11 @@ def test_rotated_and_packed_logs_are_read(tmp_path: Path) -> None:
     assert len(list(new_records(tmp_path / "reward_log" / "host-1.1.jsonl.gz", {}))) == made_runs.RESPONSES
 
 
+def test_a_reward_log_alone_is_a_run(tmp_path: Path) -> None:
+    made_runs.write(tmp_path / "reward_log" / "host-1.jsonl", made_runs.log_lines(1) + made_runs.log_lines(2))
+    assert curves(read(open_run(tmp_path)))[Name("score")].steps == (1, 2)
+
+
 def test_strange_fields_in_the_log_are_no_error(tmp_path: Path) -> None:
     strange = [
         {"step": 1},
@@ -228,7 +249,7 @@ def test_strange_fields_in_the_log_are_no_error(tmp_path: Path) -> None:
     ("make", "word"),
     [
         (lambda path: None, "does not exist"),
-        (lambda path: path.mkdir(), "nothing was logged"),
+        (lambda path: path.mkdir(), "nothing is logged yet"),
         (lambda path: path.write_text("loss: 3\n"), "file logger"),
         (lambda path: path.write_bytes(b"\x89PNG\r\n\x00" * 50), "file logger"),
     ],

@@ -17,7 +17,7 @@ from rich.console import Console
 from code_reward import compute_score
 from monitoring import page, rerun, samples, terminal
 from monitoring.curves import curves
-from monitoring.health import Warning
+from monitoring.health import Finding
 from monitoring.panels import panels
 from monitoring.run import Run, RunError, open_run, read
 from monitoring.text import cut, visible
@@ -173,7 +173,7 @@ def test_hostile_text_stays_text_in_the_page(tmp_path: Path) -> None:
     found = [(HOSTILE[0], curves(run))]
     shown = samples.read_steps(run, [1])[1]
     assert all(sample.failure and sample.failure.detail for sample in shown)
-    warning = Warning(HOSTILE[0], 1, 1, False, HOSTILE[0], HOSTILE[0])
+    warning = Finding(HOSTILE[0], 1, 1, False, HOSTILE[0], HOSTILE[0])
     text = page.html(found, panels(found), [], [(HOSTILE[0], warning)], [(1, shown, len(shown))])
     parser = Strict()
     parser.feed(text)
