@@ -52,11 +52,13 @@ fi
 if [[ ${DRY_RUN:-0} != 0 ]]; then exit; fi  # the command is printed
 
 merged=$("$PYTHON" -m evaluation.merge "$RUN_DIR")  # also checks that transformers loads it and that training changed it
+"$PYTHON" "$here/plot_metrics.py" "$RUN_DIR" >/dev/null
 
 cat <<END
 
 smoke: step $(<"$tracker") is done.
     metrics       $RUN_DIR/metrics.jsonl
+    curves        $RUN_DIR/curves.html  $RUN_DIR/curves.png
     responses     $RUN_DIR/rollouts  $RUN_DIR/validation
     checkpoints   $RUN_DIR/checkpoints
     merged model  $merged
