@@ -22,7 +22,7 @@ import pytest
 from sandbox_fusion_stand_in import FAULTS, StandIn
 
 from code_reward import compute_score
-from verifier import calls, client, executor, isolation, options, remote, remote_job, wire
+from verifier import calls, canary, client, executor, isolation, options, remote, remote_job, wire
 from verifier.verdict import Execution, Limits, Verdict
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -36,6 +36,7 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
     monkeypatch.setenv(isolation.ISOLATION, client.mode())  # a service without walls must not run these programs
     monkeypatch.setattr(remote, "FIRST_PAUSE_SECONDS", 0.001)
     monkeypatch.setattr(remote, "LONGEST_PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(canary, "_answers", {os.getpid(): ""})  # its three programs are no requests of these tests
     with StandIn() as server:
         yield server
 
