@@ -103,21 +103,25 @@ def files_of(name: str) -> list[Path]:
 def download(name: str, revision: str | None = None) -> Path:
     """The folder of a hub data set's parquet files, in the hub client's cache; its name is the commit.
 
-    The client goes on with a download that was cut short, fetches nothing twice, and without a network answers from
-    its cache.
+    The client goes on where a connection broke, fetches no finished file twice, and without a network answers from its
+    cache. A file during whose download the process ended is fetched anew.
     """
-    import huggingface_hub  # slow to import, and only needed here
+    from huggingface_hub import snapshot_download  # slow to import, and only needed here
+    from huggingface_hub.utils import disable_progress_bars
 
     if not sys.stderr.isatty():
-        huggingface_hub.utils.disable_progress_bars()
+        disable_progress_bars()
     try:
-        return Path(huggingface_hub.snapshot_download(name, repo_type="dataset", revision=revision, allow_patterns="*.parquet"))
+        folder = Path(snapshot_download(name, repo_type="dataset", revision=revision, allow_patterns="*.parquet"))
     except Exception as error:  # the hub client raises a dozen unrelated types
         raise DataError(
             f"{name} is no local path and cannot be loaded from the hub ({type(error).__name__}: {first_line(error)}); "
-            "try again, which goes on where it stopped, or download its train.parquet and validation.parquet and give "
+            "try again, or download its train.parquet and validation.parquet and give "
             "their folder as --source"
         ) from error
+    if not folder.exists():
+        raise DataError(f"{name} on the hub holds no parquet file; give --source a data set in the layout of {HUB_NAME}")
+    return folder
 
 
 # ---- what is in a file
