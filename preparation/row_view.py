@@ -57,8 +57,8 @@ def find_row(path: Path, index: int | None) -> tuple[int, int, dict]:
     """(position, rows of the file, row)"""
     if not path.is_file():
         raise DataError(f"{path} is not a file; --inspect takes a parquet file")
-    _, kinds = describe(path)
-    if path.suffix != ".parquet" or not set(COLUMNS) <= set(kinds):
+    kinds = describe(path)[1] if path.suffix == ".parquet" else {}
+    if not set(COLUMNS) <= set(kinds):
         raise DataError(f"{path} is not a parquet file with the columns {', '.join(COLUMNS)}; --inspect shows rows of those")
     with open_parquet(path) as file:
         total, position = file.metadata.num_rows, 0
