@@ -222,10 +222,9 @@ def main() -> None:
     print(f"{'':16}{'seconds':>9}{'CPU s':>8}{'peak MB':>9}{'x faster':>10}{'x less CPU':>12}{'x less memory':>15}")
     first = results["recipe"]
     for way, x in results.items():
+        ratios = first.seconds / x.seconds, first.cpu_seconds / x.cpu_seconds, first.peak_bytes / x.peak_bytes
         print(f"{way:16}{x.seconds:9.1f}{x.cpu_seconds:8.1f}{x.peak_bytes / 1e6:9,.0f}", end="")
-        print(
-            f"{first.seconds / x.seconds:10.1f}{first.cpu_seconds / x.cpu_seconds:12.1f}{first.peak_bytes / x.peak_bytes:15.1f}"
-        )
+        print(f"{ratios[0]:10.1f}{ratios[1]:12.1f}{ratios[2]:15.1f}")
     print(results["prepare_data.py"].stdout, end="")
 
 
