@@ -20,6 +20,7 @@ shift
 mkdir -p "$WORK"
 
 if nvidia-smi >/dev/null 2>&1 && "$PYTHON" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())'; then
+    gpu=yes
     if [[ -z ${MODEL_PATH:-} ]]; then
         echo "learn: set MODEL_PATH to a small chat model, for example HuggingFaceTB/SmolLM2-135M-Instruct." >&2
         exit 2
@@ -33,6 +34,7 @@ if nvidia-smi >/dev/null 2>&1 && "$PYTHON" -c 'import sys, torch; sys.exit(not t
     export ACTOR_LR=${ACTOR_LR:-1e-5} CRITIC_LR=${CRITIC_LR:-1e-5}
     export TOTAL_TRAINING_STEPS=${TOTAL_TRAINING_STEPS:-30} MAX_TOKENS_PER_GPU=${MAX_TOKENS_PER_GPU:-16384}
 else
+    gpu=no
     start=${MODEL_PATH:-$WORK/model}
     LEVELS=${LEVELS:-trivial}                     # 23 families in training
     ROWS=${ROWS:-500} VALIDATION_ROWS=${VALIDATION_ROWS:-96}
@@ -64,7 +66,7 @@ options=(
     actor_rollout_ref.rollout.val_kwargs.temperature=1.0
     "$@"
 )
-if nvidia-smi >/dev/null 2>&1; then
+if [[ $gpu == yes ]]; then
     bash "$here/run_qwen_coder_ppo_single_gpu.sh" "${options[@]}"
 else
     # shellcheck source=smoke/settings.sh
