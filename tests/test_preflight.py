@@ -225,6 +225,11 @@ def test_a_template_that_loses_the_question(check, tiny_model, tmp_path):
     assert any("loses the training message" in x for x in found), found
 
 
+def test_tensor_parallelism_that_the_models_heads_do_not_allow(check):
+    found = check(ROLLOUT_TP="2", NDEVICES_PER_NODE="2")
+    assert any("ROLLOUT_TP=2 does not divide the 3 attention heads" in x for x in found), found
+
+
 def test_the_script_stops_there(tiny_model, files, tmp_path):
     """Exit code 1, the sentence, no traceback, and nothing written."""
     settings = {"MODEL_PATH": str(tiny_model), "TRAIN_FILE": str(files.train), "VAL_FILE": str(tmp_path / "none.parquet")}

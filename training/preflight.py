@@ -296,6 +296,21 @@ def check_prompts(config: Any) -> Iterator[Finding]:
         )
 
 
+def check_heads(config: Any) -> Iterator[Finding]:
+    """vLLM can share the model's attention heads among the GPUs of one engine; it says so only minutes after the start."""
+    from transformers import AutoConfig
+
+    parts, path = config.actor_rollout_ref.rollout.tensor_model_parallel_size, config.actor_rollout_ref.model.path
+    try:
+        heads = AutoConfig.from_pretrained(path).num_attention_heads
+    except (OSError, ValueError, AttributeError):
+        return  # check_prompts says why the model cannot be loaded
+    if heads % parts:
+        yield Finding(
+            f"ROLLOUT_TP={parts} does not divide the {heads} attention heads of {path}: set it to a number that does."
+        )
+
+
 def check_verl(config: Any) -> Iterator[Finding]:
     """veRL's own validation of the configuration."""
     if parse_version(installed_version() or "0") < (0, 7):
@@ -342,7 +357,12 @@ def findings(config: Any, run_dir: Path) -> Iterator[Finding]:
     """All findings, cheap checks first; later checks are left out where earlier ones make them meaningless."""
     stages: tuple[tuple[Callable[[], Iterator[Finding]], ...], ...] = (
         (lambda: check_files(config), lambda: check_arithmetic(config), lambda: check_packages(config)),
-        (lambda: check_reward(config), lambda: check_machine(config, run_dir), lambda: check_prompts(config)),
+        (
+            lambda: check_reward(config),
+            lambda: check_machine(config, run_dir),
+            lambda: check_prompts(config),
+            lambda: check_heads(config),
+        ),
         (lambda: check_verl(config), lambda: check_resume(config)),
     )
     for stage in stages:
