@@ -90,6 +90,7 @@ def png(panels: Sequence[Panel], phases: Sequence[Phase], heading: str, notes: S
     columns = min(COLUMNS, len(panels))
     rows = math.ceil(len(panels) / columns)
     lines = [line for note in notes for line in textwrap.wrap(one_line(note), LONGEST_LABEL * columns)]
+    steps = span(panels)
     top = 0.55 + 0.2 * len(lines)  # inches
     with _drawing(style):
         height = rows * PANEL_INCHES[1] + top
@@ -99,16 +100,22 @@ def png(panels: Sequence[Panel], phases: Sequence[Phase], heading: str, notes: S
         head.text(0.01, 1 - 0.42 / top, "\n".join(lines), fontsize=9, va="top")
         cells = body.subfigures(rows, columns, squeeze=False).flat
         for panel, cell in zip(panels, cells, strict=False):
-            _draw(cell, panel, phases)
+            _draw(cell, panel, phases, steps)
         figure.savefig(path, format="png", dpi=110)
 
 
-def svg(panel: Panel, phases: Sequence[Phase]) -> str:
-    """The panel as an <svg> element in the page's colours (currentColor and --grid) and font."""
+def span(panels: Sequence[Panel]) -> tuple[int, int]:
+    """The first and the last step of all panels: their common axis."""
+    steps = [step for panel in panels for line in panel.lines for step in (line.curve.steps[0], line.curve.steps[-1])]
+    return min(steps), max(steps)
+
+
+def svg(panel: Panel, phases: Sequence[Phase], steps: tuple[int, int]) -> str:
+    """The panel over these steps as an <svg> element, in the page's colours (currentColor and --grid) and font."""
     with _drawing(STYLE):
         figure = Figure(figsize=PANEL_INCHES, layout="constrained")
         figure.patch.set_alpha(0.0)
-        _draw(figure, panel, phases)
+        _draw(figure, panel, phases, steps)
         file = io.StringIO()
         figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     text = file.getvalue()
@@ -127,14 +134,14 @@ def _drawing(style: Mapping[str, Any]) -> Iterator[None]:
         yield
 
 
-def _draw(figure: FigureBase, panel: Panel, phases: Sequence[Phase]) -> None:
+def _draw(figure: FigureBase, panel: Panel, phases: Sequence[Phase], steps: tuple[int, int]) -> None:
     axes = figure.subplots()
     axes.set_title(one_line(panel.title, LONGEST_TITLE))
     axes.set_ylabel(panel.unit)
     axes.grid(axis="y")
     axes.set_axisbelow(True)
     axes.tick_params(length=0)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6, min_n_ticks=1))
     if panel.stacked:
         _stack(axes, panel.lines)
     else:
@@ -143,6 +150,8 @@ def _draw(figure: FigureBase, panel: Panel, phases: Sequence[Phase]) -> None:
     if panel.phases:
         _mark(axes, phases)
     _bound(axes, panel)
+    room = max(0.5, 0.02 * (steps[1] - steps[0]))
+    axes.set_xlim(steps[0] - room, steps[1] + room)
     handles = axes.get_legend_handles_labels()[0]
     if len(handles) > 1 or any(line.dashed for line in panel.lines):
         labels = [one_line(line.label, LONGEST_LABEL) for line in panel.lines]

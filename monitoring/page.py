@@ -47,10 +47,11 @@ def html(
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters.update(shown=_shown, figure=_figure)
     template = environment.from_string(TEMPLATE.read_text())
+    steps = draw.span(panels)
     page = template.render(
         title=" and ".join(name for name, _ in runs),
         summary=[(name, _summary(curves)) for name, curves in runs],
-        panels=[(panel, Markup(draw.svg(panel, phases))) for panel in panels],
+        panels=[(panel, Markup(draw.svg(panel, phases, steps))) for panel in panels],
         phases=phases,
         warnings=warnings,
         samples=samples,
