@@ -83,7 +83,7 @@ def test_all_attacks_are_contained(place: str, user: str, mode: str) -> None:
     assert done.returncode == 0, done.stderr
     outcome = json.loads(done.stdout)
     assert outcome["escaped"] == {}
-    assert (outcome["mode"], outcome["ran"]) == (mode, 69)
+    assert (outcome["mode"], outcome["ran"]) == (mode, 80)
 
 
 def test_attacks_are_contained_where_programs_may_start_processes() -> None:

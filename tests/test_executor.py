@@ -60,10 +60,10 @@ def test_numpy_where_the_trainer_has_it() -> None:
 def test_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WANDB_API_KEY", "a secret")
     client.discard()  # the server that is started next would inherit it
-    execution = run("import os\nprint(sorted(os.environ), os.getcwd())")
+    execution = run("import os\nprint(sorted(os.environ), os.listdir(os.getcwd()))")
     assert execution.stdout.startswith(b"['HOME', 'LANG', ")
     assert b"WANDB" not in execution.stdout
-    assert execution.stdout.endswith(b"/\n")
+    assert execution.stdout.endswith(b" []\n")
 
 
 def test_nothing_leaks_from_one_test_to_the_next() -> None:
@@ -135,7 +135,14 @@ VERDICTS = {
     "segmentation fault": ("import ctypes\nctypes.string_at(0)", LIMITS, Verdict.RE),
     "kills itself": ("import os\nos.kill(os.getpid(), 9)", LIMITS, Verdict.RE),
     "too many files": ("import os\nwhile True: os.dup(0)", LIMITS, Verdict.RE),
-    "file": ("open('f', 'w')", LIMITS, Verdict.RE),
+    "file": ("print(1, file=open('f', 'w'))\nprint(open('f').read(), end='')", LIMITS, None),
+    "file elsewhere": ("open('/tmp/f', 'w')", LIMITS, Verdict.RE),
+    "folder": ("import os\nos.mkdir('d')", LIMITS, Verdict.RE),
+    "too many bytes in files": (
+        "for n in range(200): open(str(n), 'wb').write(bytes(1 << 20))",
+        LIMITS,
+        Verdict.OLE,
+    ),
     "process": ("import os\nos.fork()", LIMITS, Verdict.RE),
     "subprocess": ("import subprocess\nsubprocess.run(['true'])", LIMITS, Verdict.RE),
     "network": ("import socket\nsocket.socket()", LIMITS, Verdict.RE),

@@ -103,6 +103,17 @@ def test_filter_decides_as_its_tables_say(machine: str, column: int) -> None:
     assert call("fcntl", 3, 1030) == seccomp.ALLOW
     assert {call("fcntl", 3, command) for command in (6, 7, 37, 38, 1031, 1033)} == {denied}
     assert call("ioctl", 0, 0x5401) == seccomp.ALLOW and call("ioctl", 0, 0x5412) == seccomp.fail(25)
+    for name, place in (("open", 1), ("openat", 2)):
+        if seccomp.CALLS[name][column] is not None:
+
+            def opening(flags: int, name: str = name, place: int = place) -> int:
+                return call(name, *[0] * place, flags)
+
+            read, write, both, create, cut, nameless = 0, 1, 2, 0x40, 0x200, 0x410000
+            allowed = (read, write, both, create | write | cut, both | cut, write | cut | 0x80000, 3)
+            assert {opening(flags) for flags in allowed} == {seccomp.ALLOW}
+            assert {opening(flags) for flags in (cut, cut | create, cut | 3, cut | 0x80000)} == {seccomp.fail(13)}
+            assert {opening(flags) for flags in (nameless | both, nameless | write | cut)} == {seccomp.fail(95)}
     assert call("prctl", 15) == seccomp.ALLOW and call("prctl", 1) == call("prctl", 22) == denied
     assert decide(program, machine, 451) == decide(program, machine, 600) == missing
     assert decide(program, machine, 0x40000000 + 39) == seccomp.KILL
@@ -125,6 +136,22 @@ def test_report_names_every_layer() -> None:
         assert reasons[mode] in line
     assert sum(" yes " in line for line in report.splitlines() if line.split()[0] in isolation.MODES) == 1
     assert "covered: files, network, process tree, parent" in report
+    (folder,) = [line for line in report.splitlines() if line.startswith("folder")]
+    assert (" yes " in folder) == (client.mode() in ("landlock", "chroot"))
+
+
+@pytest.mark.parametrize("mode", isolation.MODES)
+def test_report_says_whether_files_can_be_written(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if isolation.probe()[mode]:
+        pytest.skip("does not hold here")
+    monkeypatch.setenv(isolation.ISOLATION, mode)
+    writes = run("open('f', 'w').write('x')\nprint(open('f').read())") == b"x\n"
+    assert (writes, mode) in [(True, "landlock"), (False, "userns"), (True, "chroot"), (False, "seccomp")]
+    (folder,) = [line for line in isolation.report().splitlines() if line.startswith("folder")]
+    assert (" yes " in folder) == writes
+    if writes:
+        monkeypatch.setattr(isolation.scratch, "PLACES", ("/nowhere",))
+        assert "none of /nowhere can be written" in isolation.report()
 
 
 def test_report_when_nothing_holds(monkeypatch: pytest.MonkeyPatch) -> None:

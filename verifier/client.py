@@ -17,7 +17,7 @@ import subprocess
 import threading
 from dataclasses import dataclass
 
-from verifier import isolation, launch, sockets
+from verifier import cores, isolation, launch, sockets
 
 _START_SECONDS = 120  # a machine at full load starts an interpreter slowly
 log = logging.getLogger("verifier")
@@ -83,7 +83,7 @@ def _start() -> Server:
         )
     ours, theirs = _pair()
     try:
-        details = (launch.numpy_parent(), modes, isolation.processes_allowed(), theirs.fileno())
+        details = (launch.numpy_parent(), modes, isolation.processes_allowed(), theirs.fileno(), cores.concurrency())
         process = launch.start(
             "serve", *details, pass_fds=[theirs.fileno()], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )

@@ -85,6 +85,18 @@ class NumpyFinder:
         return spec_from_file_location(name, start, submodule_search_locations=[self.folder])
 
 
+def _bury_orphans(sessions: dict[int, tuple[int, socket]]) -> None:
+    """End the tests of a session that was killed, which are ours now, so that nobody else meets them in their folder."""
+    while True:
+        with open(f"/proc/self/task/{os.getpid()}/children") as file:
+            orphans = {int(pid) for pid in file.read().split()} - sessions.keys()
+        if not orphans:
+            return
+        for pid in orphans:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+
 def _reap(sessions: dict[int, tuple[int, socket]]) -> None:
     """Collect every process that has ended; tell the trainer's side of a session that did not end by itself."""
     while True:
@@ -98,6 +110,7 @@ def _reap(sessions: dict[int, tuple[int, socket]]) -> None:
             process, connection = sessions.pop(pid)
             os.close(process)
             if status:
+                _bury_orphans(sessions)
                 with contextlib.suppress(OSError):
                     connection.send(wire.DIED + str(os.waitstatus_to_exitcode(status)).encode())
             connection.close()
@@ -150,12 +163,16 @@ def serve(control: socket, chosen: walls.Walls) -> None:
         try:
             os.wait()
         except ChildProcessError:
-            return
+            break
+    if chosen.scratch:
+        chosen.scratch.remove()
 
 
 def main() -> None:
     lift_stack_limit()
     forget_the_trainers_signals()
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     task, (numpy_parent, modes, allow_processes, *rest) = sys.argv[1], json.loads(sys.argv[2])
     for name in ("LD_LIBRARY_PATH", "PYTHONHOME"):  # passed by launch.py for the interpreter's own start
         os.environ.pop(name, None)
@@ -163,8 +180,9 @@ def main() -> None:
     if task == "probe":
         print(json.dumps({mode: walls.attempt(mode, numpy_parent, allow_processes) for mode in modes}))
         return
-    control = socket(AF_UNIX, SOCK_SEQPACKET, 0, rest[0])
-    os.set_inheritable(rest[0], False)
+    descriptor, slots = rest
+    control = socket(AF_UNIX, SOCK_SEQPACKET, 0, descriptor)
+    os.set_inheritable(descriptor, False)
     reasons = {}
     for mode in modes:
         reasons[mode] = walls.attempt(mode, numpy_parent, allow_processes) if mode != "off" else ""
@@ -173,11 +191,9 @@ def main() -> None:
     else:
         control.send(json.dumps({"mode": "", "reasons": reasons}).encode())
         return
-    chosen = walls.prepare(mode, numpy_parent, allow_processes)
+    chosen = walls.prepare(mode, numpy_parent, allow_processes, slots)
     if numpy_parent is not None:
         sys.meta_path.append(NumpyFinder(numpy_parent))
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     with open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")  # where memory runs out, tests go first and the trainer last
     linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)

@@ -1,7 +1,8 @@
 """The walls around a test's process: chosen once by trying them, put up in every test.
 
 Covered, in every mode but `off`:
-- files: nothing can be written, made or executed; only the standard library and numpy can be read;
+- files: only the standard library and numpy can be read, nothing executed, and nothing written or made but plain files
+  in a folder of the test's own (scratch.py), which under userns and seccomp it has not;
 - network: no socket but an unnamed pair of the program's own;
 - process tree: threads yes, processes no (unless asked for: then inside a pid namespace);
 - parent: no signal to any process but itself, no ptrace, no reading of other processes' memory;
@@ -26,7 +27,7 @@ from __future__ import annotations
 
 import os
 
-from verifier import launch
+from verifier import cores, launch, scratch
 
 MODES = ("landlock", "userns", "chroot", "seccomp")
 ISOLATION = "CODE_REWARD_ISOLATION"
@@ -64,6 +65,16 @@ def probe() -> dict[str, str]:
     return launch.ask("probe", [*MODES], processes_allowed())
 
 
+def _folder(mode: str) -> tuple[bool, str]:
+    """Whether tests have a folder to write in, and where or why not."""
+    if mode not in scratch.MODES:
+        return False, f"no file can be written; only under {', '.join(scratch.MODES)} is there a folder for it"
+    try:
+        return True, f"a test can write files in a folder of its own, below {scratch.place(cores.concurrency())}"
+    except OSError as error:
+        return False, f"no file can be written: {error}"
+
+
 def report() -> str:
     """A table of the modes: which is in force, which would hold, and why the others do not."""
     mode, reasons = requested(), probe()
@@ -80,6 +91,8 @@ def report() -> str:
         lines.append(f"{name:<10} {'yes' if name == chosen else 'no':<9} {why}")
     syscalls = "threads only, no sockets, no signals to others" if chosen else "comes with the layers above"
     lines.append(f"{'filter':<10} {'yes' if chosen else 'no':<9} system calls: {syscalls}")
+    folder, where = _folder(mode if mode == "off" else chosen)
+    lines.append(f"{'folder':<10} {'yes' if folder else 'no':<9} {where}")
     lines.append(f"{'limits':<10} {'yes':<9} CPU, wall time, memory, output, files open, no core files")
     pids = "programs may start processes" if processes_allowed() else f"not needed; {PROCESSES}=1 asks for it"
     lines.append(f"{'pid space':<10} {'yes' if processes_allowed() and chosen else 'no':<9} {pids}")

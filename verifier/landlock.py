@@ -1,7 +1,7 @@
 """Landlock: a file-system view that any process may take on, with no privilege (Linux 5.13 and later).
 
-The ruleset is built once; a test takes it on with one call. Nothing may be written, made or executed; reading
-is for the paths given. Sockets and signals to the outside are refused too where the kernel can (they are
+The ruleset is built once; a test takes it on with one call. Nothing may be executed; reading, writing and making files
+are for the paths given. Sockets and signals to the outside are refused too where the kernel can (they are
 covered by the system-call filter in any case).
 """
 
@@ -13,7 +13,7 @@ import struct
 
 from verifier import linux
 
-WRITE_FILE, READ_FILE, READ_DIRECTORY, TRUNCATE = 1 << 1, 1 << 2, 1 << 3, 1 << 14
+WRITE_FILE, READ_FILE, READ_DIRECTORY, MAKE_FILE, TRUNCATE = 1 << 1, 1 << 2, 1 << 3, 1 << 8, 1 << 14
 _HANDLED = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 << 15) - 1, 5: (1 << 16) - 1}
 _TCP_BIND_AND_CONNECT = 3
 _ABSTRACT_SOCKETS_AND_SIGNALS = 3
@@ -36,9 +36,9 @@ def _allow(descriptor: int, path: str, rights: int) -> None:
         os.close(below)
 
 
-def ruleset(readable: list[str], listable: list[str], writable: list[str]) -> int:
+def ruleset(readable: list[str], listable: list[str], writable: list[str], own: list[str]) -> int:
     """A descriptor of the rules. readable: folders with all below them, or files; listable: folders, by name
-    only; writable: files that can be read and written but not made."""
+    only; writable: files that can be read and written but not made; own: folders to make and write files in."""
     version = abi()
     handled = _HANDLED[min(version, 5)]
     attributes = struct.pack(
@@ -55,6 +55,8 @@ def ruleset(readable: list[str], listable: list[str], writable: list[str]) -> in
         _allow(descriptor, path, READ_DIRECTORY)
     for path in writable:
         _allow(descriptor, path, (READ_FILE | WRITE_FILE | TRUNCATE) & handled)
+    for path in own:
+        _allow(descriptor, path, (READ_FILE | READ_DIRECTORY | WRITE_FILE | TRUNCATE | MAKE_FILE) & handled)
     return descriptor
 
 

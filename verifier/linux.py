@@ -7,6 +7,7 @@ Every function raises OSError with the kernel's errno.
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import platform
 import struct
@@ -98,3 +99,10 @@ def close_from(lowest: int) -> None:
         syscall("close_range", lowest, 0x7FFFFFFF, 0)
     except OSError:  # before Linux 5.9
         os.closerange(lowest, os.sysconf("SC_OPEN_MAX"))
+
+
+def out_of_the_way(descriptor: int) -> int:
+    """Move a descriptor above those that a test is given (up to 4), and those that a session opens (fewer than 128)."""
+    moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 150)
+    os.close(descriptor)
+    return moved

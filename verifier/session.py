@@ -1,7 +1,8 @@
 """One response: a process that compiles its program once and forks a child for each of its tests.
 
-It never runs the program itself. It alone watches the child's clocks and memory, kills it, and takes its wait
-status; the child has no descriptor on which it could say anything about itself.
+It never runs the program itself. It alone watches the children's clocks and memory, kills them, and takes their wait
+status; a child has no descriptor on which it could say anything about itself. How many run at once is the executor's
+affair: it asks for one test after the other, or for several.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ import time
 from _socket import MSG_CMSG_CLOEXEC, SCM_RIGHTS, SOL_SOCKET, socket
 from math import ceil
 from types import CodeType
+from typing import NamedTuple
 
 from verifier import linux, namespaces, runner, wire
-from verifier.walls import Walls, confine, confine_session, out_of_the_way
+from verifier.scratch import Scratch
+from verifier.walls import Walls, confine, confine_session
 
 _COMPILE_CPU_SECONDS = 20
 _COMPILE_MEMORY_BYTES = 4 << 30
@@ -27,6 +30,18 @@ _LOOK_SECONDS = 0.05  # between two looks at a running test
 _ADDRESS_SPACE_SLACK = 768 << 20
 _FILES_OPEN = 128
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class _Limits(NamedTuple):
+    """A wire.TEST without its number."""
+
+    soft_cpu: float
+    soft_wall: float
+    cpu: float
+    wall: float
+    memory: int
+    output: int
+    slot: int
 
 
 def receive(connection: socket, size: int) -> tuple[bytes, list[int]]:
@@ -73,39 +88,64 @@ def _seconds_queued(pid: int) -> float:
         return 0.0
 
 
+class _TrainerGone(Exception):
+    """The other end of the connection is closed; nobody wants to know any more."""
+
+
 class _Test:
     """A running child and what has been seen of it."""
 
-    def __init__(self, pid: int, stderr: int, ring: int) -> None:
+    def __init__(self, number: int, pid: int, stderr: int, files: list[int], limits: _Limits) -> None:
+        self.number = number
         self.pid = pid
+        self.process = os.pidfd_open(pid)
         self.stderr = stderr  # read end of the child's stderr
-        self.ring = ring
+        self.files = files
+        self.limits = limits
+        self.said_over = limits.soft_cpu >= limits.cpu and limits.soft_wall >= limits.wall
+        self.killed = wire.NOT_KILLED
         self.written = 0
         self.started = time.monotonic()
 
     def drain(self) -> int | None:
         """Move what waits on stderr into the ring, inside the kernel. 0: every writer is gone; None: nothing waits."""
-        place = self.written % wire.STDERR_RING
+        place, ring = self.written % wire.STDERR_RING, self.files[2]
         try:
-            moved = os.splice(self.stderr, self.ring, wire.STDERR_RING - place, offset_dst=place, flags=os.SPLICE_F_NONBLOCK)
+            moved = os.splice(self.stderr, ring, wire.STDERR_RING - place, offset_dst=place, flags=os.SPLICE_F_NONBLOCK)
         except BlockingIOError:
             return None
         self.written += moved
         return moved
 
-    def over(self, cpu: float, wall: float, resident: int) -> int:
-        """Which limit the child has gone over, if any."""
+    def look(self, own: int, scratch: Scratch | None) -> bool:
+        """Kill the child if it is over a limit; True, once, where it is over the first ones. own: the interpreter's memory."""
+        limits = self.limits
         try:
-            if time.clock_gettime(~self.pid << 3 | 2) > cpu:  # the clock of all its threads' CPU time
-                return wire.KILLED_CPU
-            if _memory(self.pid)[1] > resident:
-                return wire.KILLED_MEMORY
+            cpu = time.clock_gettime(~self.pid << 3 | 2)  # the clock of all its threads' CPU time
+            resident = _memory(self.pid)[1]
         except (OSError, IndexError):
-            return wire.NOT_KILLED  # it has just ended
+            return False  # it has just ended
         elapsed = time.monotonic() - self.started
-        if elapsed > wall and (elapsed > wire.STARVED * wall or elapsed - _seconds_queued(self.pid) > wall):
-            return wire.KILLED_WALL
-        return wire.NOT_KILLED
+        if cpu > limits.cpu:
+            self.kill(wire.KILLED_CPU)
+        elif resident > own + limits.memory:
+            self.kill(wire.KILLED_MEMORY)
+        elif self._overslept(elapsed, limits.wall):
+            self.kill(wire.KILLED_WALL)
+        elif scratch and scratch.is_full(limits.slot):
+            self.kill(wire.KILLED_FILES)
+        elif not self.said_over and (cpu > limits.soft_cpu or self._overslept(elapsed, limits.soft_wall)):
+            self.said_over = True
+            return True
+        return False
+
+    def _overslept(self, elapsed: float, wall: float) -> bool:
+        return elapsed > wall and (elapsed > wire.STARVED * wall or elapsed - _seconds_queued(self.pid) > wall)
+
+    def kill(self, why: int) -> None:
+        if not self.killed:
+            self.killed = why
+            os.kill(self.pid, signal.SIGKILL)
 
 
 def _capped(kind: int, value: int) -> int:
@@ -129,18 +169,22 @@ class Session:
         self.code = code
         self.address_space, self.resident = _memory("self")  # the interpreter's own share
         self.pid = os.getpid()
+        self.init = 0  # first process of the pid namespace that the tests are in, if they are
         # On this pipe a child says why it could not be confined. It is closed before the program's first instruction.
         self.trouble, trouble_end = os.pipe()
-        self.trouble_end = out_of_the_way(trouble_end)
+        self.trouble_end = linux.out_of_the_way(trouble_end)
         os.set_blocking(self.trouble, False)
+        self.tests: dict[int, _Test] = {}  # by each of their two descriptors
+        self.next_look = 0.0
+        self.poll = select.poll()
+        self.poll.register(connection, select.POLLIN | select.POLLRDHUP)
         _set_common_limits()
         confine_session(walls)
 
-    def _child(self, files: list[int], stderr: int, limits: tuple[float, float, int, int, int]) -> None:
+    def _child(self, files: list[int], stderr: int, limits: _Limits) -> None:
         """In the forked child: put up the walls and become the program. Never returns."""
         trouble = -1
         try:
-            cpu, _, memory, output, slot = limits
             os.dup2(files[0], 0)
             os.dup2(files[1], 1)
             os.dup2(stderr, 2)
@@ -150,61 +194,105 @@ class Session:
             trouble = os.dup2(self.trouble_end, keep)
             os.setsid()
             for kind, value in (
-                (resource.RLIMIT_CPU, ceil(cpu) + 1),  # for the case that nobody watches any more
-                (resource.RLIMIT_FSIZE, output + 1),  # one more byte tells too much from just enough
-                (resource.RLIMIT_AS, self.address_space + memory + _ADDRESS_SPACE_SLACK),
+                (resource.RLIMIT_CPU, ceil(limits.cpu) + 1),  # for the case that nobody watches any more
+                (resource.RLIMIT_FSIZE, limits.output + 1),  # one more byte tells too much from just enough
+                (resource.RLIMIT_AS, self.address_space + limits.memory + _ADDRESS_SPACE_SLACK),
             ):
                 value = _capped(kind, value)
                 resource.setrlimit(kind, (value, value))
             stack = resource.getrlimit(resource.RLIMIT_STACK)[1]
-            resource.setrlimit(resource.RLIMIT_STACK, (_capped(resource.RLIMIT_STACK, memory), stack))
-            confine(self.walls, slot, self.pid, keep + 1)
+            resource.setrlimit(resource.RLIMIT_STACK, (_capped(resource.RLIMIT_STACK, limits.memory), stack))
+            confine(self.walls, limits.slot, self.pid, keep + 1)
             os.close(keep)
         except BaseException as error:
-            os.write(self.trouble_end if trouble < 0 else trouble, f"{type(error).__name__}: {error}".encode())
+            os.write(self.trouble_end if trouble < 0 else trouble, f"{type(error).__name__}: {error}\n".encode())
             os._exit(1)
         runner.run_program(self.code)
 
-    def run(self, files: list[int], limits: tuple[float, float, int, int, int]) -> bytes | None:
-        """Run one test. files: stdin, stdout, ring for stderr, and the result's where there is one.
-
-        Returns the message to send, or None when the trainer's side has gone. Raises OSError where it could not be
-        run as it should.
-        """
-        cpu, wall, memory, _, _ = limits
+    def _start(self, number: int, files: list[int], limits: _Limits) -> None:
+        """Fork a test. files: stdin, stdout, ring for stderr, and the result's where there is one."""
+        scratch = self.walls.scratch
+        if scratch:
+            scratch.empty(limits.slot)  # of what was left when the session before was killed
         stderr, stderr_end = os.pipe()
-        init = namespaces.start_pid_namespace() if self.walls.allow_processes else 0
         pid = os.fork()
         if pid == 0:
             self._child(files, stderr_end, limits)
-        test = _Test(pid, stderr, files[2])
         os.close(stderr_end)
-        process = os.pidfd_open(pid)
-        try:
-            killed = self._watch(test, process, cpu, wall, self.resident + memory)
-            if self.walls.mode == "off":
-                _kill_group(pid)
-            _, status, usage = os.wait4(pid, 0)
-            if init:
-                namespaces.end_pid_namespace(init)
-            if self.walls.mode == "off":
-                _kill_orphans()
-            ended = time.monotonic()
-            while test.drain():
-                pass
-        finally:
-            os.close(process)
-            os.close(stderr)
-        if killed is None:
-            return None
+        test = _Test(number, pid, stderr, files, limits)
+        if not self.tests:
+            self.next_look = test.started + _LOOK_SECONDS
+        for descriptor in (test.process, test.stderr):
+            self.tests[descriptor] = test
+            self.poll.register(descriptor, select.POLLIN)
+
+    def _end(self, test: _Test) -> bytes:
+        """Collect a child that has ended. Returns the message to send. Raises OSError where it never was confined."""
+        if self.walls.mode == "off":
+            _kill_group(test.pid)
+        _, status, usage = os.wait4(test.pid, 0)
+        if self.init:
+            namespaces.end_pid_namespace(self.init)
+        if self.walls.mode == "off":
+            _kill_orphans()
+        ended = time.monotonic()
+        while test.drain():
+            pass
+        for descriptor in (test.process, test.stderr):
+            if self.tests.pop(descriptor, None):
+                self.poll.unregister(descriptor)
+        for descriptor in (test.process, test.stderr, *test.files):
+            os.close(descriptor)
         with contextlib.suppress(BlockingIOError):
             raise OSError(f"a test could not be confined: {os.read(self.trouble, 1000).decode()}")
-        if not killed and usage.ru_maxrss * 1024 - self.resident > memory:
-            killed = wire.KILLED_MEMORY
+        if not test.killed and usage.ru_maxrss * 1024 - self.resident > test.limits.memory:
+            test.killed = wire.KILLED_MEMORY
+        scratch = self.walls.scratch
+        if scratch:
+            if not test.killed and scratch.is_full(test.limits.slot):
+                test.killed = wire.KILLED_FILES
+            scratch.empty(test.limits.slot)
         used = usage.ru_utime + usage.ru_stime
-        return wire.ENDED + wire.RESULT.pack(status, killed, used, ended - test.started, test.written)
+        return wire.ENDED + wire.RESULT.pack(test.number, status, test.killed, used, ended - test.started, test.written)
 
-    def run_apart(self, files: list[int], limits: tuple[float, float, int, int, int]) -> bytes | None:
+    def round(self) -> list[bytes]:
+        """Wait for something to happen and deal with it. Returns the messages to send. Raises _TrainerGone."""
+        messages: list[bytes] = []
+        request = False
+        timeout = max(0.0, self.next_look - time.monotonic()) * 1000 if self.tests else None
+        for descriptor, _ in self.poll.poll(timeout):
+            test = self.tests.get(descriptor)
+            if test is None:  # or the other descriptor of one that has ended in this round
+                request |= descriptor == self.connection.fileno()
+            elif descriptor == test.process:
+                messages.append(self._end(test))
+            elif test.drain() == 0:
+                self.poll.unregister(descriptor)
+                del self.tests[descriptor]
+        if request:  # last, since it may open descriptors with the numbers of those just closed
+            messages += self._take_request()
+        if self.tests and time.monotonic() >= self.next_look:
+            over = [test.number for test in set(self.tests.values()) if test.look(self.resident, self.walls.scratch)]
+            messages += [wire.OVER + wire.STOP.pack(number) for number in over]
+            self.next_look = time.monotonic() + _LOOK_SECONDS
+        return messages
+
+    def _take_request(self) -> list[bytes]:
+        message, files = receive(self.connection, wire.TEST.size)
+        if not message:
+            raise _TrainerGone
+        if len(message) == wire.STOP.size:
+            for test in set(self.tests.values()):
+                if (test.number,) == wire.STOP.unpack(message):
+                    test.kill(wire.KILLED_STOPPED)
+            return []
+        number, *limits = wire.TEST.unpack(message)
+        if self.walls.allow_processes:
+            return [self._run_apart(number, files, _Limits(*limits))]
+        self._start(number, files, _Limits(*limits))
+        return []
+
+    def _run_apart(self, number: int, files: list[int], limits: _Limits) -> bytes:
         """Run one test in a copy of this process: who has made a pid namespace for its children cannot go back."""
         answer, answer_end = os.pipe()
         copy = os.fork()
@@ -212,40 +300,30 @@ class Session:
             try:
                 linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
                 self.pid = os.getpid()
-                os.write(answer_end, self.run(files, limits) or b"")
+                self.init = namespaces.start_pid_namespace()
+                self._start(number, files, limits)
+                messages: list[bytes] = []
+                while not messages:
+                    messages = self.round()
+                os.write(answer_end, messages[0])
                 os._exit(0)
             finally:
                 os._exit(1)
         os.close(answer_end)
+        for descriptor in files:
+            os.close(descriptor)
         with open(answer, "rb") as pipe:
             result = pipe.read()
         _, status = os.waitpid(copy, 0)
         if status:
             raise RuntimeError(f"the process that watched the test ended with status {status}")
-        return result or None
+        return result
 
-    def _watch(self, test: _Test, process: int, cpu: float, wall: float, resident: int) -> int | None:
-        """Wait for the child's end, killing it when it goes over a limit. None: the trainer's side has gone."""
-        poll = select.poll()
-        poll.register(process, select.POLLIN)
-        poll.register(test.stderr, select.POLLIN)
-        poll.register(self.connection, select.POLLRDHUP)
-        next_look = test.started + _LOOK_SECONDS
-        while True:
-            events = dict(poll.poll(max(0.0, next_look - time.monotonic()) * 1000))
-            if process in events:
-                return wire.NOT_KILLED
-            if self.connection.fileno() in events:
-                os.kill(test.pid, signal.SIGKILL)
-                return None
-            if test.stderr in events and test.drain() == 0:
-                poll.unregister(test.stderr)
-            if time.monotonic() >= next_look:
-                killed = test.over(cpu, wall, resident)
-                if killed:
-                    os.kill(test.pid, signal.SIGKILL)
-                    return killed
-                next_look = time.monotonic() + _LOOK_SECONDS
+    def end_all(self) -> None:
+        """Kill what runs, and wait for its end."""
+        for test in set(self.tests.values()):
+            test.kill(wire.KILLED_STOPPED)
+            self._end(test)
 
 
 def _kill_group(pid: int) -> None:
@@ -283,15 +361,11 @@ def serve(connection: socket, sources: list[int], walls: Walls) -> None:
         raise RuntimeError("an imported module started a thread; a fork would copy its locks but not the thread")
     gc.freeze()  # so that collections in the children touch, and copy, only the program's own objects
     session = Session(connection, walls, code)
-    connection.send(wire.COMPILED)
-    while True:
-        message, files = receive(connection, wire.TEST.size)
-        if not message:
-            return
-        run = session.run_apart if walls.allow_processes else session.run
-        result = run(files, wire.TEST.unpack(message))
-        for descriptor in files:
-            os.close(descriptor)
-        if result is None:
-            return
-        connection.send(result)
+    # Without the filter a program may leave processes, and whose they are can be told only where one test runs at a time.
+    serial = walls.mode == "off" or walls.allow_processes
+    connection.send(wire.COMPILED + (wire.SERIAL if serial else b""))
+    with contextlib.suppress(_TrainerGone):
+        while True:
+            for message in session.round():
+                connection.send(message)
+    session.end_all()

@@ -118,11 +118,27 @@ class Slots:
             self.held.discard(slot)
             sockets.close(slot.listener)
 
-    def let_others_go_first(self, slot: Slot) -> Slot:
-        """Between two tests of a long response: give way if someone waits and this slot has been held for long."""
+    def take_spare(self) -> Slot | None:
+        """A slot for somebody who has one already: only if one is free and nobody of this process is about to take it."""
+        if not self._turn.acquire(blocking=False):
+            return None
+        try:
+            slot = self._take_free()
+            if slot is not None:
+                self.held.add(slot)
+            return slot
+        finally:
+            self._turn.release()
+
+    def is_wanted(self, slot: Slot) -> bool:
+        """Whether somebody waits for a slot."""
         waiting = select.poll()  # not select, which ends at descriptor 1023
         waiting.register(slot.listener, select.POLLIN)
-        if time.monotonic() - slot.since < _TURN_SECONDS or not waiting.poll(0):
+        return bool(waiting.poll(0))
+
+    def let_others_go_first(self, slot: Slot) -> Slot:
+        """Between two tests of a long response: give way if someone waits and this slot has been held for long."""
+        if time.monotonic() - slot.since < _TURN_SECONDS or not self.is_wanted(slot):
             return slot
         self.release(slot)
         return self.acquire()

@@ -5,7 +5,7 @@ Runs in the processes of the fork server only.
 
 from __future__ import annotations
 
-import fcntl
+import contextlib
 import json
 import os
 import signal
@@ -13,7 +13,9 @@ import socket
 import sys
 from collections.abc import Callable
 
-from verifier import landlock, linux, namespaces, seccomp
+from verifier import landlock, linux, namespaces, scratch, seccomp
+from verifier.linux import out_of_the_way
+from verifier.scratch import Scratch
 
 PROTECTIONS = ("files", "network", "process tree", "parent")
 _FIRST_SLOT_UID = 61184  # of no user on common systems; a slot's number is added
@@ -28,16 +30,10 @@ class Walls:
         self.mode = mode
         self.allow_processes = allow_processes
         self.filter: seccomp.Filter | None = None
-        self.ruleset = -1
+        self.scratch: Scratch | None = None
+        self.rulesets: list[int] = []  # one for each slot, since each has a folder of its own, and one without a folder
         self.view: list[tuple[int, int]] = []  # (namespace descriptor, its kind)
         self.empty_folder = -1
-
-
-def out_of_the_way(descriptor: int) -> int:
-    """Move a descriptor above those that a test is given (up to 4)."""
-    moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 10)
-    os.close(descriptor)
-    return moved
 
 
 def standard_library() -> list[str]:
@@ -64,9 +60,13 @@ def _empty_folder() -> int:
     raise OSError(f"no empty folder of root's among {', '.join(_EMPTY_FOLDERS)}")
 
 
-def prepare(mode: str, numpy_parent: str | None, allow_processes: bool) -> Walls:
+def prepare(mode: str, numpy_parent: str | None, allow_processes: bool, slots: int) -> Walls:
     """Make ready, once, what every test will put up. Raises OSError where the machine lacks something."""
     walls = Walls(mode, allow_processes)
+    if mode in scratch.MODES:
+        with contextlib.suppress(OSError):  # no room for it: a test then has no folder to write in
+            walls.scratch = Scratch(slots)
+            walls.scratch.root = out_of_the_way(walls.scratch.root)
     if allow_processes:
         namespaces.enter_user_namespace()  # so that making pid namespaces needs no privilege
     if mode == "off":
@@ -79,8 +79,10 @@ def prepare(mode: str, numpy_parent: str | None, allow_processes: bool) -> Walls
     library = standard_library()
     if mode == "landlock":
         files = [path for folder in library for path in _without_third_party(folder)]
-        ruleset = landlock.ruleset([*files, *packages, "/usr/share/zoneinfo"], library, ["/dev/null"])
-        walls.ruleset = out_of_the_way(ruleset)
+        readable = [*files, *packages, "/usr/share/zoneinfo"]
+        folders = [walls.scratch.folder(slot) for slot in range(slots)] if walls.scratch else []
+        for own in [*([folder] for folder in folders), []]:
+            walls.rulesets.append(out_of_the_way(landlock.ruleset(readable, library, ["/dev/null"], own)))
     elif mode == "userns":
         hidden = [os.path.join(folder, name) for folder in library for name in _THIRD_PARTY]
         outer = [p for p in library if not any(p.startswith(q + "/") for q in library)]
@@ -110,17 +112,23 @@ def confine(walls: Walls, slot: int, parent: int, keep: int) -> None:
     """
     for descriptor, kind in walls.view:
         linux.setns(descriptor, kind)
+    has_folder = walls.scratch is not None and slot < walls.scratch.count
+    if has_folder:
+        walls.scratch.enter(slot)
     if walls.empty_folder >= 0:
         uid = _FIRST_SLOT_UID + slot
-        os.fchdir(walls.empty_folder)
+        if has_folder:
+            walls.scratch.own(slot, uid)
+        else:
+            os.fchdir(walls.empty_folder)
         os.chroot(".")
         os.setgroups([])
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
     if walls.view or (walls.allow_processes and walls.mode != "off"):
         linux.drop_capabilities()  # joining or making namespaces needed them
-    if walls.ruleset >= 0:
-        landlock.restrict(walls.ruleset)
+    if walls.rulesets:
+        landlock.restrict(walls.rulesets[slot if has_folder else -1])
         # Only here is /proc out of reach anyway; /dev/stdin can then be opened, as it can natively.
         linux.prctl(linux.PR_SET_DUMPABLE, 1)
     linux.close_from(keep)
@@ -150,12 +158,16 @@ def _forks() -> None:
     os.wait()
 
 
-def _escapes(allow_processes: bool) -> list[str]:
-    """Try to get out; returns the protections that did not hold."""
+def _make_file(path: str) -> None:
+    os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+
+
+def _escapes(allow_processes: bool, outside: list[str]) -> list[str]:
+    """Try to get out; returns the protections that did not hold. outside: paths at which no file can be made."""
     held = {
         "files": _refused(lambda: os.open(__file__, os.O_RDONLY))
         and _refused(_list_root)
-        and all(_refused(lambda p=p: os.open(p, os.O_RDWR | os.O_TMPFILE)) for p in ("/tmp", "/dev/shm", "/")),
+        and all(_refused(lambda p=path: _make_file(p)) for path in outside),
         "network": all(_refused(lambda f=f: socket.socket(f)) for f in (socket.AF_INET, socket.AF_UNIX)),
         "process tree": allow_processes or _refused(_forks),
         "parent": os.getppid() == 0 or _refused(lambda: os.kill(os.getppid(), 0)),
@@ -167,27 +179,35 @@ def attempt(mode: str, numpy_parent: str | None, allow_processes: bool) -> str:
     """Put up the walls of `mode` in a child and try to get out. Returns "" if they hold, else why they do not."""
     read, write = os.pipe()
     child = os.fork()
+    outside = [os.path.join(place, f".code-reward-probe-{os.getpid()}") for place in ("/tmp", "/dev/shm", "/var/tmp")]
     if child == 0:
+        walls = None
         try:
             watcher = os.getpid()
-            walls = prepare(mode, numpy_parent, allow_processes)
+            scratch.sweep()
+            walls = prepare(mode, numpy_parent, allow_processes, slots=1)
             os.dup2(write, 3)
             confine_session(walls)
             inner = namespaces.start_pid_namespace() if allow_processes else 0
             pid = os.fork()
             if pid == 0:
                 confine(walls, 0, watcher, 4)
-                os.write(3, json.dumps(_escapes(allow_processes)).encode())
+                os.write(3, json.dumps(_escapes(allow_processes, outside)).encode())
                 os._exit(0)
             os.waitpid(pid, 0)
             if inner:
                 namespaces.end_pid_namespace(inner)
         except BaseException as error:
-            os.write(3 if "walls" in locals() else write, json.dumps(str(error) or repr(error)).encode())
+            os.write(3 if walls else write, json.dumps(str(error) or repr(error)).encode())
+        finally:
+            if walls and walls.scratch:
+                walls.scratch.remove()
         os._exit(0)
     os.close(write)
     with open(read, "rb") as pipe:
         answer = pipe.read()
     os.waitpid(child, 0)
+    for path in filter(os.path.exists, outside):
+        os.unlink(path)
     outcome = json.loads(answer) if answer else "the attempt died"
     return outcome if isinstance(outcome, str) else "does not cover " + ", ".join(outcome) if outcome else ""

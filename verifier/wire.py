@@ -10,15 +10,19 @@ from __future__ import annotations
 import os
 import struct
 
-# Trainer -> session, with descriptors (stdin, stdout, tail of stderr, [result]): CPU seconds, wall seconds,
-# memory bytes, output bytes, number of the slot.
-TEST = struct.Struct("<ddQQI")
-# Session -> trainer: wait status, who killed it, CPU seconds, wall seconds, bytes written to stderr.
-RESULT = struct.Struct("<iBddQ")
-NOT_KILLED, KILLED_CPU, KILLED_WALL, KILLED_MEMORY = range(4)
+# Trainer -> session: run a test, with descriptors (stdin, stdout, tail of stderr, [result]): its number, CPU and wall
+# seconds at which the session says OVER (where they are less than the next two), CPU seconds, wall seconds, memory bytes,
+# output bytes, number of the slot; or stop one, by its number.
+TEST = struct.Struct("<IddddQQI")
+STOP = struct.Struct("<I")
+# Session -> trainer: number of the test, wait status, who killed it, CPU seconds, wall seconds, bytes written to stderr.
+RESULT = struct.Struct("<IiBddQ")
+NOT_KILLED, KILLED_CPU, KILLED_WALL, KILLED_MEMORY, KILLED_FILES, KILLED_STOPPED = range(6)
 
-# First byte of each message from the fork server's side; after ENDED comes a RESULT, after the others a text.
-COMPILED, COMPILE_ERROR, ENDED, DIED, FAILED = b"c", b"e", b"t", b"d", b"f"
+# First byte of each message from the fork server's side; after ENDED comes a RESULT, after OVER a test's number, after
+# COMPILED nothing or SERIAL, after the others a text.
+COMPILED, COMPILE_ERROR, ENDED, OVER, DIED, FAILED = b"c", b"e", b"t", b"o", b"d", b"f"
+SERIAL = b"1"  # this session runs one test at a time
 
 STARVED = 4  # on a crowded machine the wall limit is stretched by the time spent waiting for a core, up to this
 STDERR_RING = 1 << 16  # stderr is kept in a ring of this size, of which the trainer reads the end
