@@ -106,7 +106,7 @@ def _is_program(block: Block) -> bool:
 
 
 def _may_be_program(block: Block) -> bool:
-    return block.language == "" and looks_like_python(block.text)
+    return block.language == "" and block.lines != [] and looks_like_python(block.text)
 
 
 def _label(block: Block, blocks: list[Block]) -> str:

@@ -19,7 +19,7 @@ import itertools
 import re
 from dataclasses import dataclass, field
 
-from verifier.python_text import Spans, kind_at, language, literals
+from verifier.python_text import Spans, kind_at, language, literals, remembered
 
 TAG = re.compile(r"<(/?)(think|thinking|thought|reasoning|answer)>", re.IGNORECASE)
 FENCE = re.compile(r"(`{3,}(?=[^`]*$)|~{3,})(.*)$")  # the fence, its info string
@@ -68,11 +68,16 @@ def read(text: str, loose: bool = False) -> Document:
     """
     if "<" not in text and "```" not in text and "~~~" not in text:
         return Document([], text)
+    if loose and "<" not in text and "py" not in text.lower():  # no name of Python's is without
+        return Document([], text)
     return _Reader(text, loose).read()
 
 
 def indent_of(line: str, column: int = 0) -> int:
     """Columns of blanks at the start of a line that itself starts at `column`; tab stops are four apart."""
+    body = line.lstrip(" ")
+    if body[:1] != "\t":
+        return len(line) - len(body)
     at = column
     for char in itertools.takewhile(" \t".__contains__, line):
         at += 1 if char == " " else 4 - at % 4
@@ -132,13 +137,15 @@ class _Reader:
 
     def _content(self, number: int, line: str) -> int:
         block = self.fence
+        if not self.containers and line == block.fence and not block.quote:
+            return self._end(number)
         if not self.containers and not block.indent and "```" not in line and "~~~" not in line and not TRIPLE.search(line):
             block.lines.append(line)  # no line that matters
             return number + 1
         rest, column, depth = self._descend(line)
         if depth < len(self.containers):
             comment_first = rest.startswith("#")  # what else would be a heading
-            left_of_item = self.containers[depth] != QUOTE and (comment_first or not self._starts_block(rest, column))
+            left_of_item = self.containers[depth] != QUOTE and (comment_first or not _starts_block(rest, column))
             if block.language != "python" or not left_of_item or any(map(str.strip, block.lines)):
                 if self._misread():
                     return self._rewind()
@@ -211,12 +218,17 @@ class _Reader:
         if self.loose:
             opening = _loose_opening(line)
             return self._open(number, opening, 0) if opening else number + 1
-        if not self.containers and line[:1] not in STARTS:
-            self.paragraph = line != ""
-            return number + 1
+        if not self.containers:
+            if line[:1] not in STARTS:
+                self.paragraph = line != ""
+                return number + 1
+            if line[0] in "`~":
+                opening = FENCE.match(line.strip(" \t"))
+                self.paragraph = not opening
+                return self._open(number, opening, 0) if opening else number + 1
         rest, column, depth = self._descend(line)
         if depth < len(self.containers):
-            if self.paragraph and not self._starts_block(rest, column):
+            if self.paragraph and not _starts_block(rest, column):
                 self.paragraph = bool(rest.strip())
                 return number + 1
             del self.containers[depth:]
@@ -245,27 +257,11 @@ class _Reader:
 
     def _enter(self, rest: str, column: int) -> tuple[str, int]:
         """Open the block quotes and list items that start here."""
-        while len(self.containers) < MAX_DEPTH and (indent := indent_of(rest, column)) < 4:
-            body = rest.lstrip(" \t")
-            if body.startswith(">"):
-                self.containers.append(QUOTE)
-                rest, column = strip_columns(body[1:], 1, column + indent + 1)
-            elif (marker := MARKER.match(body)) and not _is_rule(body):
-                width = marker.end()
-                blanks = indent_of(body[width:], column + indent + width)
-                blanks = blanks if blanks < 5 and body[width:].strip(" \t") else 1
-                self.containers.append(indent + width + blanks)
-                rest, column = strip_columns(body[width:], blanks, column + indent + width)
-            else:
-                break
+        opened, rest, column = _containers_at(rest, column, MAX_DEPTH - len(self.containers))
+        if opened:
+            self.containers += opened
             self.paragraph = False
         return rest, column
-
-    def _starts_block(self, rest: str, column: int) -> bool:
-        body = rest.lstrip(" \t")
-        if not body or indent_of(rest, column) > 3:
-            return not body
-        return bool(body[0] in ">#" or MARKER.match(body) or FENCE.match(body) or _is_rule(body))
 
     # Tags.
 
@@ -346,6 +342,35 @@ class _Reader:
         return "\n".join(filter(None, shown))
 
 
+@remembered
+def _containers_at(rest: str, column: int, room: int) -> tuple[tuple[int, ...], str, int]:
+    """The block quotes and list items, at most `room`, that start a text at `column`; what they leave of it, and its column."""
+    opened: list[int] = []
+    while len(opened) < room and (indent := indent_of(rest, column)) < 4:
+        body = rest.lstrip(" \t")
+        if body.startswith(">"):
+            opened.append(QUOTE)
+            rest, column = strip_columns(body[1:], 1, column + indent + 1)
+        elif (marker := MARKER.match(body)) and not _is_rule(body):
+            width = marker.end()
+            blanks = indent_of(body[width:], column + indent + width)
+            blanks = blanks if blanks < 5 and body[width:].strip(" \t") else 1
+            opened.append(indent + width + blanks)
+            rest, column = strip_columns(body[width:], blanks, column + indent + width)
+        else:
+            break
+    return tuple(opened), rest, column
+
+
+@remembered
+def _starts_block(rest: str, column: int) -> bool:
+    """Whether a text at `column` begins something that a paragraph does not go on into."""
+    body = rest.lstrip(" \t")
+    if not body or indent_of(rest, column) > 3:
+        return not body
+    return bool(body[0] in ">#" or MARKER.match(body) or FENCE.match(body) or _is_rule(body))
+
+
 def _is_rule(body: str) -> bool:
     """A thematic break, `* * *`, which else would be three list items."""
     return body[:1] in ("*", "-", "_") and body.count(body[0]) > 2 and not body.strip(body[0] + " \t")
@@ -354,7 +379,7 @@ def _is_rule(body: str) -> bool:
 def _loose_opening(line: str) -> re.Match | None:
     """The last fence of a line, if it opens a Python block."""
     at = max(line.rfind("```"), line.rfind("~~~"))
-    if at < 0:
+    if at < 0 or line.find("y", at) < 0 > line.find("Y", at):  # nor without this
         return None
     before = line[: at + 3].rstrip(line[at])
     opening = FENCE.match(line[len(before) :])

@@ -6,8 +6,10 @@ No parser: what a model writes may be cut off anywhere, and Python's own parser 
 from __future__ import annotations
 
 import bisect
+import functools
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from typing import TypeVar
 
 NAME = re.compile(r"(?:c|i|micro)?py(?:thon|py)?-?[23]?(?:\.\d+)*$")  # not pycon and its kin: a console's transcript
 WORD = re.compile(r"(?:\b(?:lang|language)[-=:][\"']?)?([\w+#-][\w+#./-]*)", re.IGNORECASE)
@@ -24,10 +26,24 @@ FOREIGN = re.compile(
     r"\$ |>>>|In \[\d|#include\b|using namespace\b|Traceback \(most"
     r"|(?:public|private|static|const|let|var|func|fn|function|int|void|package) |.*\) *\{$|.*;$"
 )
+LONGEST_REMEMBERED = 100  # characters
 LONGEST_JUDGED = 500  # characters; longer lines are data
+_Answer = TypeVar("_Answer")
 TRANSCRIPT = re.compile(r"\s*(?:>>>|In \[\d+\]:)")
 
 
+def remembered(function: Callable[..., _Answer]) -> Callable[..., _Answer]:
+    """Keep the last answers about short lines, the function's first argument: a text may be the same few, over and over."""
+    short = functools.lru_cache(4096)(function)
+
+    @functools.wraps(function)
+    def ask(line: str, *others: int) -> _Answer:
+        return short(line, *others) if len(line) < LONGEST_REMEMBERED else function(line, *others)
+
+    return ask
+
+
+@remembered
 def language(info: str) -> str:
     """The language an info string names: "python" for all of Python's names, "" for none or a word that names none."""
     words = [word.lower() for word in WORD.findall(info)]
