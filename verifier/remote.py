@@ -49,6 +49,7 @@ remote_job.main()
 REQUESTS = 32  # at once from this machine, unless CODE_REWARD_CONCURRENCY says otherwise
 # What one request carries at most, and one test at least.
 JOB_TESTS, JOB_BYTES, JOB_SECONDS, JOB_OUTPUT = 100, 16 << 20, 20.0, 32 << 20
+JOB_AT_ONCE = 4  # of its tests, where they take long
 CONNECT_SECONDS = 10.0
 START_SECONDS = 60.0  # for the service's start of a job and its end, on a machine with too much to do
 QUEUE_SECONDS = 120.0  # that a request may wait for its turn in the service
@@ -127,9 +128,14 @@ def run_tests(
 
 
 def _environment() -> dict[str, str]:
-    """What the executor over there reads from its environment; how many run at once is the service's affair."""
+    """What the executor over there reads from its environment; how many jobs run at once is the service's affair."""
     processes = "1" if isolation.processes_allowed() else "0"
-    return {isolation.ISOLATION: isolation.requested(), isolation.PROCESSES: processes, "CODE_REWARD_CONCURRENCY": "1000"}
+    tests_at_once = str(JOB_AT_ONCE)
+    return {
+        isolation.ISOLATION: isolation.requested(),
+        isolation.PROCESSES: processes,
+        "CODE_REWARD_CONCURRENCY": tests_at_once,
+    }
 
 
 def _batch(inputs: Sequence[bytes], start: int) -> list[bytes]:
