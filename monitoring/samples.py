@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import marshal
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,7 @@ from monitoring import reward_log
 from monitoring.reward_log import NUMBERS, TRAIN, VALIDATION, number
 from monitoring.run import SHARES, Run, RunError, dumps
 from monitoring.tail import new_records
-from verifier import extraction, ground_truth
+from verifier import calls, extraction, ground_truth
 from verifier.comparison import Exactly
 from verifier.ground_truth import GroundTruth, GroundTruthError
 
@@ -176,7 +175,7 @@ def shown_input(truth: GroundTruth, index: int) -> str:
     stdin = truth.tests[index].stdin
     if truth.fn_name is None:
         return stdin.decode(errors="replace")
-    arguments = marshal.loads(bytes.fromhex(stdin.decode()))
+    arguments = calls.decode_args(stdin)
     return f"{truth.fn_name}({', '.join(map(repr, arguments))})"
 
 

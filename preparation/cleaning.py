@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import json
-import marshal
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from typing import Any
 
 from preparation import statements
 from preparation.prompts import CLOSING_INSTRUCTION, build_prompt, strip_closing_instruction, user_message
-from verifier import checkers
+from verifier import calls, checkers
 from verifier import ground_truth as gt
 from verifier.checkers import Checker
 from verifier.comparison import Exactly
@@ -249,7 +248,7 @@ def canonical_calls(parsed: gt.GroundTruth) -> str | None:
     inputs, outputs = [], []
     try:
         for test in parsed.tests:
-            arguments = marshal.loads(bytes.fromhex(test.stdin.decode()))  # as calls.encode_args wrote it
+            arguments = calls.decode_args(test.stdin)
             inputs.append("\n".join(map(json.dumps, arguments)))
             outputs.append(json.dumps(test.expected.value if isinstance(test.expected, Exactly) else test.expected))
         text = json.dumps({"fn_name": parsed.fn_name, "inputs": inputs, "outputs": outputs})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import marshal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pyarrow.parquet as pq
 
 from preparation import card, lengths
 from preparation.reading import COLUMNS, OPTIONAL, DataError, describe, open_parquet, row_at
-from verifier import checkers, options, scoring
+from verifier import calls, checkers, options, scoring
 from verifier import ground_truth as gt
 from verifier.comparison import Exactly
 from verifier.verdict import Verdict
@@ -109,7 +108,7 @@ def readable(test: gt.Test) -> tuple[str, str]:
     """Input and expected output of a test as text; a call's arguments as Python writes them, with commas between."""
     if isinstance(test.expected, bytes):
         return test.stdin.decode(errors="replace"), test.expected.decode(errors="replace")
-    arguments = marshal.loads(bytes.fromhex(test.stdin.decode()))  # as calls.encode_args wrote it
+    arguments = calls.decode_args(test.stdin)
     expected = test.expected.value if isinstance(test.expected, Exactly) else test.expected
     return ", ".join(map(repr, arguments)), repr(expected)
 

@@ -193,6 +193,8 @@ def test_options_from_arguments_and_environment() -> None:
     assert chosen.limits.memory_bytes == 256 << 20  # the argument comes first
     assert (chosen.block, chosen.reward) == ("last", "pass_rate")
     assert options.read({"wall_timeout": 7, "timeout": "0.5"}, {}).limits.wall_seconds == 7.0
+    limits = options.read({"timeout": 4, "full_timeouts": 1, "short_timeout": 9, "max_timeouts": "2"}, {}).limits
+    assert (limits.full_limit_timeouts, limits.short_cpu_seconds, limits.max_timeouts) == (1, 4.0, 2)
     source = options.read({"rules": "source"}, {})
     assert (source.block, source.comparison, source.row_checkers) == ("source", "source", False)
     assert options.read({"rules": "source", "block": "last"}, {}).block == "last"
@@ -208,6 +210,7 @@ def test_options_from_arguments_and_environment() -> None:
     ({"timeout": float("nan")}, {}, "timeout must be a number"),
     ({"timeout": True}, {}, "timeout must be a number"),
     ({}, {"CODE_REWARD_MEMORY_MB": "1g"}, "memory_mb must be a number"),
+    ({"full_timeouts": 0}, {}, "full_timeouts must be a number, 1 or more"),
     ({"max_tests": 2}, {}, "max_tests must be a number, 3 or more"),
     ({"max_tests": 3.5}, {}, "max_tests must be a whole number"),
     ({"block": "middle"}, {}, "block must be one of last, first, source, not 'middle'"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-import marshal
 import pickle
 import zlib
 
@@ -14,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from verifier.calls import decode_args
 from verifier.comparison import Exactly, compare_value
 from verifier.ground_truth import GroundTruthError, parse
 
@@ -24,7 +24,7 @@ def pairs(ground_truth: object) -> list[tuple[bytes, object]]:
 
 def calls(ground_truth: object) -> list[tuple[list, object]]:
     """Arguments and expected value of each test of a call-based row."""
-    return [(marshal.loads(bytes.fromhex(test.stdin.decode())), test.expected) for test in parse(ground_truth).tests]
+    return [(decode_args(test.stdin), test.expected) for test in parse(ground_truth).tests]
 
 
 ADD = {"inputs": ["1 2\n", "3 4\n"], "outputs": ["3\n", "7\n"]}

@@ -26,7 +26,7 @@ from pathlib import Path
 from verifier import call_driver
 from verifier.call_driver import RESULT_FD, encode_value
 
-__all__ = ["RESULT_FD", "Opaque", "decode_value", "driver", "encode_args", "encode_value"]
+__all__ = ["RESULT_FD", "Opaque", "decode_args", "decode_value", "driver", "encode_args", "encode_value"]
 
 MAX_CONTAINERS = 2_000_000  # in one value: an empty list takes two bytes on the wire and sixty in the parent
 MAX_SAME_HASH = 100  # of a set's elements or a dictionary's keys: more are made to cost quadratic time
@@ -52,6 +52,11 @@ class Opaque:
 def encode_args(args: list) -> bytes:
     """Return the positional arguments as the driver's standard input (ASCII). Raises ValueError for what is not plain data."""
     return marshal.dumps(list(args), 2).hex().encode()
+
+
+def decode_args(data: bytes) -> list:
+    """Return the arguments that encode_args made `data` of. Only for data of this process's own: marshal trusts its input."""
+    return marshal.loads(bytes.fromhex(data.decode()))
 
 
 def decode_value(data: bytes) -> object:

@@ -15,7 +15,6 @@ it does (raises, returns something else, runs out of time, does not compile) is 
 from __future__ import annotations
 
 import contextlib
-import marshal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -74,7 +73,7 @@ def case(stdin: bytes, expected: object, output: bytes, call_based: bool) -> Cas
     """
     if not call_based:
         return tuple(text.decode(errors="replace") for text in (stdin, expected, output))
-    arguments = marshal.loads(bytes.fromhex(stdin.decode()))  # as calls.encode_args wrote it
+    arguments = calls.decode_args(stdin)
     returned = calls.decode_value(output)
     try:
         calls.encode_args([returned])

@@ -87,6 +87,11 @@ def _limits(values: Mapping[str, object]) -> Limits:
         limits = replace(limits, cpu_seconds=cpu_seconds, wall_seconds=cpu_seconds * WALL_FACTOR, short_cpu_seconds=short)
     if "wall_timeout" in values:
         limits = replace(limits, wall_seconds=values["wall_timeout"])
+    if "short_timeout" in values:
+        limits = replace(limits, short_cpu_seconds=min(values["short_timeout"], limits.cpu_seconds))
+    for name, limit in (("full_timeouts", "full_limit_timeouts"), ("max_timeouts", "max_timeouts")):
+        if name in values:
+            limits = replace(limits, **{limit: values[name]})
     if "memory_mb" in values:
         limits = replace(limits, memory_bytes=int(values["memory_mb"] * (1 << 20)))
     return limits
@@ -145,6 +150,9 @@ def _address(name: str, value: object) -> str:
 PARSERS: dict[str, Callable[[str, object], object]] = {
     "timeout": _number(0.1),  # CPU seconds a test; Python's own start takes a few hundredths
     "wall_timeout": _number(0.1),  # seconds a test
+    "full_timeouts": _whole(1),  # tests over time, after which the rest get the short limit
+    "short_timeout": _number(0.05),  # CPU seconds of that
+    "max_timeouts": _whole(1),  # tests over time, after which the rest are not run
     "memory_mb": _number(1),  # MiB for the program, interpreter not counted
     "rules": _one_of("default", "source"),
     "block": _one_of(*extraction.RULES, "source"),
