@@ -92,8 +92,8 @@ def format_low(curves: Curves) -> Found:
 
 
 def kl_shooting_up(curves: Curves) -> Found:
-    """Mean KL a token, median of three steps: above 1 the policy has little left of the reference (runs that learn well
-    stay below 0.2), or above 0.2 and five times the lowest of the twenty steps before."""
+    """Mean KL a token, median of three steps: above 1 the policy has little left of the reference (runs that were
+    seen to learn stayed below 0.2), or above 0.2 and five times the lowest of the twenty steps before."""
     medians: list[float] = []
     for step, last in windows(pick(curves, "kl"), 3):
         now, before = median(last), medians[-20:]

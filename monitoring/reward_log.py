@@ -69,7 +69,7 @@ class Judged:
             self.ended = max(self.ended, ended)
         if record.get("index") is not None:
             score = number(record.get("score"), 0.0)
-            self._add_group(str(record["index"]), (1, score, score))
+            self._add_group((str(record.get("data_source")), str(record["index"])), (1, score, score))
 
     def merge(self, other: Judged) -> None:
         self.responses += other.responses

@@ -92,7 +92,7 @@ def test_each_line_of_the_reward_log_leads_to_its_response(work):
 def test_everything_is_in_the_run_folder(work):
     found = {x.name for x in (work / "run").iterdir()}
     assert found >= {"checkpoints", "metrics.jsonl", "reward_log", "rollouts", "validation", "train.log", "hydra"}
-    assert found >= {"command.sh", "config.yaml", "versions.txt"}
+    assert found >= {"command.sh", "config.yaml", "versions.txt", "curves.html", "curves.png"}
     assert (work / "run" / "rollouts" / "2.jsonl").is_file() and (work / "run" / "validation" / "2.jsonl").is_file()
 
 
