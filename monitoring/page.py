@@ -17,10 +17,10 @@ from monitoring.panels import VERDICTS, Panel
 from monitoring.phases import Phase
 from monitoring.reward_log import TRAIN, VALIDATION
 from monitoring.samples import Sample
-from monitoring.text import cut, visible
+from monitoring.text import cut, one_line, visible
 
 TEMPLATE = Path(__file__).with_name("page.html.jinja")
-LONGEST = 4000  # characters of one text of a sample
+LONGEST, LONGEST_NAME = 4000, 80  # characters of one text of a sample, and of a name
 SUMMARY = (
     ("reward", "score", TRAIN),
     ("pass rate", "pass_rate", TRAIN),
@@ -45,7 +45,7 @@ def html(
     Jinja escapes everything but the charts, and matplotlib escapes the labels in those.
     """
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters.update(shown=_shown, figure=_figure)
+    environment.filters.update(shown=_shown, name=_name, figure=_figure)
     template = environment.from_string(TEMPLATE.read_text())
     steps = draw.span(panels)
     page = template.render(
@@ -74,6 +74,10 @@ def _summary(curves: Curves) -> list[tuple[str, str, str, int]]:
 
 def _shown(text: Any) -> str:
     return cut(visible(text), LONGEST)
+
+
+def _name(text: Any) -> str:
+    return one_line(text, LONGEST_NAME)
 
 
 def _figure(value: float) -> str:

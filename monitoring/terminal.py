@@ -39,7 +39,7 @@ def _sample(sample: Sample, place: str) -> Group:
     numbers = [f"{name} {value:.2f}" for name, value in sample.numbers.items()]
     parts = [
         Rule(Text(f"step {sample.step} {sample.split}, {place}: score {sample.score:.2f}", style=f"bold {colour}")),
-        Text(one_line(", ".join(filter(None, [sample.where, *numbers, *counts])))),
+        Text(one_line(", ".join(filter(None, [sample.where, *numbers, *counts])), LONGEST)),
         _box("prompt", sample.prompt, "dim"),
         _box("response", sample.response),
     ]
