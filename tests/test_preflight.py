@@ -170,7 +170,7 @@ def test_batches_that_gpus_cannot_share(check):
 
 
 def test_a_manager_that_cannot_take_a_dict(check):
-    the_only(check("reward.reward_manager.name=remote"), "manager remote cannot take the reward's dict")
+    the_only(check("reward.reward_manager.name=remote"), "manager remote does not suit this reward", "naive or dapo")
 
 
 def test_more_gpus_than_there_are(check):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ LOOP = "```python\nwhile True: pass\n```"
 SLOW = "```python\nimport time\nend = time.time() + 1.5\nwhile time.time() < end: pass\nprint(3)\n```"
 
 
-@pytest.fixture(scope="module", params=preflight.DICT_MANAGERS)
+@pytest.fixture(scope="module", params=preflight.MANAGERS)
 def worker(request, dry_run, tiny_model: Path):
     """veRL's RewardLoopWorker with each manager that takes the reward's dict, as a plain object in this process."""
     from verl.experimental.reward_loop import RewardLoopWorker
@@ -122,28 +124,63 @@ def test_judging_never_blocks_the_event_loop(worker):
     assert len(beats) > 10  # of 20 or more; a loop that is blocked has one
 
 
-def test_ray_workers_score_a_batch(dry_run, tiny_model: Path):
-    """veRL's RewardLoopManager: two Ray actors, a batch padded to one length, one tensor of scores."""
-    import ray
+def batch(tokenizer: Any, texts: list[str]) -> Any:
+    """Several responses, padded to one length as veRL's trainer holds them."""
     from verl import DataProto
-    from verl.experimental.reward_loop import RewardLoopManager
-    from verl.utils import hf_tokenizer
 
-    config = preflight.compose(dry_run(SINGLE, MODEL_PATH=str(tiny_model), REWARD_WORKERS="2"))
-    tokenizer = hf_tokenizer(str(tiny_model))
-    single = [sample(tokenizer, x) for x in (RIGHT, HALF_RIGHT, "nothing", RIGHT)]
+    single = [sample(tokenizer, text, index=index) for index, text in enumerate(texts)]
     width = max(x.batch["responses"].shape[1] for x in single)
     for x in single:
         missing = width - x.batch["responses"].shape[1]
         for key, value in (("responses", tokenizer.pad_token_id), ("attention_mask", 0)):
             x.batch[key] = torch.nn.functional.pad(x.batch[key], (0, missing), value=value)
+    return DataProto.concat(single)
+
+
+def test_ray_workers_score_a_batch(dry_run, tiny_model: Path):
+    """veRL's RewardLoopManager: two Ray actors, a batch padded to one length, one tensor of scores."""
+    import ray
+    from verl.experimental.reward_loop import RewardLoopManager
+    from verl.utils import hf_tokenizer
+
+    config = preflight.compose(dry_run(SINGLE, MODEL_PATH=str(tiny_model), REWARD_WORKERS="2"))
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     try:
-        result = RewardLoopManager(config).compute_rm_score(DataProto.concat(single))
+        texts = [RIGHT, HALF_RIGHT, "nothing", RIGHT]
+        result = RewardLoopManager(config).compute_rm_score(batch(hf_tokenizer(str(tiny_model)), texts))
     finally:
         ray.shutdown()
     assert result.batch["rm_scores"].sum(dim=1).tolist() == [1.0, 0.5, 0.0, 1.0]
     assert result.non_tensor_batch["acc"].tolist() == [1.0, 0.0, 0.0, 1.0]
+
+
+def test_the_workers_of_every_node_judge(dry_run, tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Two Ray nodes on this host, each with a raylet and an object store of its own; four workers, two a node."""
+    import ray
+    from ray.cluster_utils import Cluster
+    from verl.experimental.reward_loop import RewardLoopManager
+    from verl.utils import hf_tokenizer
+
+    monkeypatch.setenv("CODE_REWARD_LOG_DIR", str(tmp_path))  # before the nodes start, which hand it to their workers
+    config = preflight.compose(dry_run(SINGLE, MODEL_PATH=str(tiny_model), REWARD_WORKERS="4"))
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
+    try:
+        cluster.add_node(num_cpus=2)
+        cluster.wait_for_nodes()
+        ray.init(address=cluster.address, log_to_driver=False)
+        manager = RewardLoopManager(config)
+        result = manager.compute_rm_score(batch(hf_tokenizer(str(tiny_model)), [RIGHT, HALF_RIGHT] * 8))
+        where = [
+            ray.get(worker.__ray_call__.remote(lambda self: (ray.get_runtime_context().get_node_id(), os.getpid())))
+            for worker in manager.reward_loop_workers
+        ]
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+    assert result.batch["rm_scores"].sum(dim=1).tolist() == [1.0, 0.5] * 8
+    assert sorted(Counter(node for node, _ in where).values()) == [2, 2]
+    judged = {int(path.stem.rpartition("-")[2]): len(path.read_text().splitlines()) for path in tmp_path.glob("*.jsonl")}
+    assert judged == {pid: 4 for _, pid in where}
 
 
 def test_verls_dataset_reads_the_prepared_rows(dry_run, tiny_model: Path, prepared_data: Path):

@@ -25,8 +25,14 @@ from training.verl_options import installed_version, parse_version
 
 # main_ppo of 0.9 imports these, and pip's plain `verl` does not bring them.
 MAIN_PPO_IMPORTS = ("transfer_queue", "cachetools", "uvicorn", "fastapi")
-# The others hand the reward's result to float(), so a dict of named values fails.
-DICT_MANAGERS = ("naive", "dapo")
+MANAGERS = ("naive", "dapo")
+WHY_NOT = {
+    "prime": "calls float() on its dict",
+    "batch": "hands it a whole batch where it takes one response",
+    "rate_limited": "gives 0 to whatever takes longer than a limit of its own, and to what raises",
+    "remote": "asks Ray for REWARD_WORKERS squared CPUs and waits for them for ever",
+}
+LOG_BYTES = 1 << 30  # what a run writes beside its checkpoints
 MASTER_AND_ADAM_BYTES = 12  # a trained parameter: fp32 weight and two fp32 moments; a checkpoint holds the same
 BASE_PROCESSES_BYTES = 8 << 30  # Ray, the driver, agent and reward workers
 
@@ -125,8 +131,9 @@ def check_arithmetic(config: Any) -> Iterator[Finding]:
         yield Finding("GRPO compares the responses to one prompt, and ROLLOUT_N=1 gives it one: set ROLLOUT_N=5 or so.")
     manager = config.get("reward", config.reward_model)
     name = manager.reward_manager if isinstance(manager.reward_manager, str) else manager.reward_manager.name
-    if name not in DICT_MANAGERS:
-        yield Finding(f"The reward manager {name} cannot take the reward's dict: use naive or dapo.")
+    if name not in MANAGERS:
+        why = WHY_NOT.get(name, "was not tried with it")
+        yield Finding(f"The reward manager {name} does not suit this reward, it {why}: use naive or dapo.")
 
 
 def check_packages(config: Any) -> Iterator[Finding]:
@@ -218,14 +225,17 @@ def check_machine(config: Any, run_dir: Path) -> Iterator[Finding]:
         critic = model_parameters(config.critic.model.path)
     trained = MASTER_AND_ADAM_BYTES if config.actor_rollout_ref.model.lora_rank == 0 else 4
     checkpoint = trained * actor + MASTER_AND_ADAM_BYTES * critic
-    if trainer.save_freq > 0:
-        kept = trainer.max_actor_ckpt_to_keep or 1
-        disk, free = checkpoint * (kept + 1), shutil.disk_usage(existing_parent(run_dir)).free
-        if free < disk:
-            yield Finding(
-                f"{run_dir} has {free / 1e9:.1f} GB free and {kept + 1} checkpoints take about {disk / 1e9:.1f} GB: "
-                "lower MAX_CKPT_TO_KEEP, free space, or set RUN_DIR to a larger disk."
-            )
+    kept = trainer.max_actor_ckpt_to_keep or 1
+    number = kept + 1 if trainer.save_freq > 0 else 0
+    where, disk = existing_parent(run_dir), LOG_BYTES + number * checkpoint
+    free = shutil.disk_usage(where).free
+    if not os.access(where, os.W_OK):
+        yield Finding(f"{run_dir} cannot be written: set RUN_DIR to a folder that can.")
+    if free < disk:
+        yield Finding(
+            f"{run_dir} has {free / 1e9:.1f} GB free, and logs with {number} checkpoints take about {disk / 1e9:.1f} GB: "
+            "lower MAX_CKPT_TO_KEEP, free space, or set RUN_DIR to a larger disk."
+        )
     if trainer.device != "cpu" and config.actor_rollout_ref.actor.fsdp_config.param_offload:
         memory, total = checkpoint + BASE_PROCESSES_BYTES, memory_bytes()
         if total < memory:
