@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from conftest import MULTI, ROOT, SINGLE, script_environment
 
-from training import preflight, run_record
+from training import preflight, processes, run_record
 
 GROUND_TRUTH = json.dumps({"inputs": ["1 2\n"], "outputs": ["3\n"]})
 # What a run on a machine without a GPU says to veRL; the rest are the script's own settings.
@@ -191,6 +191,14 @@ def test_a_full_disk(check, monkeypatch):
     """The free space is the one thing pretended here."""
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=1_000_000))
     the_only(check(), "0.0 GB free", "MAX_CKPT_TO_KEEP")
+
+
+def test_another_run_in_the_folder(check, tmp_path):
+    (tmp_path / "run").mkdir()
+    with (tmp_path / "run" / "train.log").open("ab") as log:
+        assert processes.take(log)
+        the_only(check(), "Another run writes to", "RUN_DIR")
+    assert check() == []
 
 
 @pytest.mark.parametrize("script", (SINGLE, MULTI), ids=("single", "multi"))

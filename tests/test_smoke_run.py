@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 from conftest import ROOT, script_environment
+from leftovers import descendants, parents, wait_until
 
 from evaluation import generation, held_out, results
 
@@ -155,3 +158,46 @@ def test_a_second_start_goes_on_from_the_checkpoint(work, prepared_data, tmp_pat
     run(["bash", "smoke/run.sh", str(work), *files], tmp_path / "log", **settings)
     assert [x["step"] for x in metrics(work)] == [0, 1, 2, 3]  # kept, and step 3 added
     assert (work / "run" / "checkpoints" / "latest_checkpointed_iteration.txt").read_text() == "3"
+
+
+def prompts(run_dir: Path, step: int) -> list[str]:
+    """What a step was trained on; veRL dumps it in the order of names made by chance."""
+    return sorted(json.loads(line)["input"] for line in (run_dir / "rollouts" / f"{step}.jsonl").read_text().splitlines())
+
+
+def test_a_killed_run_goes_on_with_the_same_data(work, prepared_data, tmp_path):
+    """Killed with all its processes in step 2, with a half-written checkpoint; compared with the run that was not."""
+    files = [str(prepared_data / "train.parquet"), str(prepared_data / "validation.parquet")]
+    settings = {"MODEL_PATH": str(work / "model"), "SAVE_FREQ": "1", "VAL_BEFORE_TRAIN": "False", "TEST_FREQ": "-1"}
+    folder = tmp_path / "run"
+    command = ["bash", "smoke/run.sh", str(tmp_path), *files]
+    with (tmp_path / "log").open("w") as output:
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=script_environment(**settings, STEPS="5"), stdout=output, stderr=subprocess.STDOUT
+        )
+        try:
+            first = (folder / "metrics.jsonl", folder / "rollouts" / "1.jsonl")
+            assert wait_until(lambda: process.poll() is not None or all(x.exists() and x.stat().st_size for x in first), HANG)
+            assert process.poll() is None, (tmp_path / "log").read_text()[-3000:]
+        finally:
+            killed = descendants(process.pid) | {process.pid}
+            for pid in killed:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            process.wait()
+    assert len(killed) > 5  # the script, the watcher, the driver, Ray and its workers
+    assert wait_until(lambda: not [pid for pid in killed if pid in parents() and parents()[pid][1] != "Z"])
+    checkpoints = folder / "checkpoints"
+    shutil.rmtree(checkpoints / "global_step_2", ignore_errors=True)
+    shutil.copytree(checkpoints / "global_step_1", checkpoints / "global_step_2")
+    shard = checkpoints / "global_step_2" / "actor" / "optim_world_size_1_rank_0.pt"
+    shard.write_bytes(shard.read_bytes()[:-1000])
+    (checkpoints / "latest_checkpointed_iteration.txt").write_text("")
+
+    text = run(command, tmp_path / "second log", **settings, STEPS="2")
+    assert "latest_checkpointed_iteration.txt is cut short: the run goes on from step 1." in text
+    assert [x["step"] for x in metrics(tmp_path)] == [1, 2]
+    assert (checkpoints / "latest_checkpointed_iteration.txt").read_text() == "2"
+    for step in (1, 2):
+        assert prompts(folder, step) == prompts(work / "run", step)
+    assert prompts(folder, 1) != prompts(folder, 2)

@@ -15,6 +15,7 @@ from conftest import ROOT
 from training.reward_share import ENOUGH, SOON, WINDOW, RewardShare
 
 HANG = 120  # seconds
+LONG = "import time\nprint('training', flush=True)\ntime.sleep(600)\n"
 OK = {"verdicts": {"AC": 2}, "first_failure": None}
 FAILED = {"verdicts": {"IE": 1}, "first_failure": {"index": 0, "verdict": "IE", "detail": "no sandbox"}}
 WRONG = {"verdicts": {"WA": 2}, "first_failure": {"index": 0, "verdict": "WA", "detail": "expected 7, got IE"}}
@@ -89,10 +90,19 @@ def test_a_reader_that_goes_away_does_not_end_the_run(tmp_path):
     assert (tmp_path / "train.log").read_text().endswith("line 99999\n")
 
 
+def test_one_run_in_a_folder(tmp_path):
+    first = start(tmp_path, *python(LONG))
+    try:
+        assert first.stdout.readline() == "training\n"
+        code, output, errors = watch(tmp_path, *python("print('ran')"))
+        assert (code, output) == (1, "") and errors.startswith("watch: another run writes to") and errors.count("\n") == 1
+    finally:
+        first.terminate()
+        first.wait(HANG)
+    assert watch(tmp_path, *python("print('ran')"))[:2] == (0, "ran\n")
+
+
 # What ends it.
-
-
-LONG = "import time\nprint('training', flush=True)\ntime.sleep(600)\n"
 
 
 @pytest.mark.parametrize("number", (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from training import resume, run_record
+from training import processes, resume, run_record
 from training.verl_options import installed_version, parse_version
 
 # main_ppo of 0.9 imports these, and pip's plain `verl` does not bring them.
@@ -246,8 +246,13 @@ def check_machine(config: Any, run_dir: Path) -> Iterator[Finding]:
             )
 
 
-def check_resume(config: Any) -> Iterator[Finding]:
-    """The checkpoint that the run goes on from is whole."""
+def check_resume(config: Any, run_dir: Path) -> Iterator[Finding]:
+    """No other run is in the folder, and the checkpoint that this one goes on from is whole."""
+    log = run_dir / "train.log"
+    if log.is_file():
+        with log.open("ab") as file:
+            if not processes.take(file):
+                yield Finding(f"Another run writes to {run_dir}: end it, or set RUN_DIR.")
     found = resume.find(config)
     if found.words:
         yield Finding(found.words, fatal=found.fatal)
@@ -373,7 +378,7 @@ def findings(config: Any, run_dir: Path) -> Iterator[Finding]:
             lambda: check_prompts(config),
             lambda: check_heads(config),
         ),
-        (lambda: check_verl(config), lambda: check_resume(config)),
+        (lambda: check_verl(config), lambda: check_resume(config, run_dir)),
     )
     for stage in stages:
         fatal = False

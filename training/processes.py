@@ -7,14 +7,27 @@ process takes them in when they are orphaned, so whatever is still there is belo
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import signal
 import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from verifier import linux
+
+
+def take(log: BinaryIO) -> bool:
+    """Whether this process may write to the run of this log; it holds it until it ends. False: another one does."""
+    try:
+        fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        pass
+    return True
 
 
 def start(command: Sequence[str]) -> subprocess.Popen[bytes]:

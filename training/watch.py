@@ -131,6 +131,9 @@ def main(arguments: Sequence[str]) -> int:
     given.run_dir.mkdir(parents=True, exist_ok=True)
 
     with (given.run_dir / "train.log").open("ab", buffering=0) as log:
+        if not processes.take(log):
+            print(f"watch: another run writes to {given.run_dir}: end it, or set RUN_DIR.", file=sys.stderr)
+            return 1
         process = processes.start(given.command)
         watch = Watch(given.run_dir, given.max_internal_errors, process, log)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
