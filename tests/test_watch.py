@@ -214,6 +214,41 @@ def test_a_full_disk_ends_the_run(tmp_path):
     assert "train.log cannot be written (No space left on device)" in errors
 
 
+def test_a_disk_that_fills_up_ends_the_run(tmp_path):
+    """A real one of 40 MiB, in a mount namespace, filled after the first response; all of them keep their score."""
+    mount = [
+        "unshare",
+        "--map-root-user",
+        "--mount",
+        "sh",
+        "-ec",
+        f'mount -t tmpfs -o size=40m none {tmp_path}; exec "$@"',
+        "sh",
+    ]
+    if subprocess.run([*mount, "true"], capture_output=True).returncode:
+        pytest.skip("no mount namespaces for this user here")
+    program = f"""
+import os, time
+os.environ["CODE_REWARD_LOG_DIR"] = {str(tmp_path / "run" / "reward_log")!r}
+from code_reward import compute_score
+disk = open({str(tmp_path / "data")!r}, "wb", 0)
+for index in range(1000):
+    assert compute_score("x", "print(1)", {{"inputs": [""], "outputs": ["1"]}})["score"] == 1.0
+    while not disk.closed:
+        try:
+            disk.write(bytes(4096))
+        except OSError:
+            disk.close()
+    print("judged", flush=True)
+    time.sleep(0.1)
+"""
+    watched = [sys.executable, "-m", "training.watch", str(tmp_path / "run"), "--", *python(program)]
+    done = subprocess.run([*mount, *watched], cwd=ROOT, capture_output=True, text=True, timeout=HANG)
+    assert done.returncode == 1 and "AssertionError" not in done.stdout
+    assert done.stderr.startswith("watch: the run has ended: ") and done.stderr.count("\n") == 1
+    assert any(words in done.stderr for words in ("No space left on device", "no space left", "is full (0 MiB are free)"))
+
+
 # The share of responses without a verdict.
 
 

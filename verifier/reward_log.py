@@ -79,7 +79,7 @@ class _File:
         self.bytes += written
         self.torn = written < len(line)
         if self.torn:
-            raise OSError(f"only {written} of {len(line)} bytes were written")
+            raise OSError(f"no space left, only {written} of {len(line)} bytes were written")
 
 
 _lock = threading.Lock()
