@@ -98,14 +98,15 @@ def _draw(runs: list[Run], folder: Path, rerun: bool) -> int:
     from monitoring.panels import panels
     from monitoring.phases import phases
 
-    found = [(name, curves(run)) for name, run in zip(names(runs), runs, strict=True)]
+    labels = names(runs) if len(runs) > 1 else [one_line(runs[0].path)]
+    found = [(label, curves(run)) for label, run in zip(labels, runs, strict=True)]
     drawn = panels(found)
     if not drawn:
         raise RunError(f"{runs[0].path} holds no step yet: wait for the first, or for the first validation.")
     marked = phases(found[0][1]) if len(found) == 1 else []
     warned = [(name, warning) for name, each in found for warning in health.findings(each)]
-    dumped = samples.steps(runs[0]) if len(runs) == 1 else []
-    read_samples = samples.read_steps(runs[0], evenly(dumped, STEPS_ON_PAGE)) if dumped else {}
+    dumped = samples.milestones(runs[0], STEPS_ON_PAGE) if len(runs) == 1 else []
+    read_samples = samples.read_steps(runs[0], dumped) if dumped else {}
     chosen = {step: samples.some(each, SAMPLES_ON_PAGE) for step, each in read_samples.items()}
     shown = [(step, _rerun(each) if rerun else each, len(read_samples[step])) for step, each in chosen.items()]
     notes = [f"{phase.number} {phase.label}, steps {phase.first} to {phase.last}" for phase in marked]
@@ -123,13 +124,6 @@ def _rerun(shown: list[samples.Sample]) -> list[samples.Sample]:
     from monitoring.rerun import with_actual
 
     return with_actual(tqdm(shown, desc="running programs", unit="sample", leave=False, delay=1))
-
-
-def evenly(steps: list[int], count: int) -> list[int]:
-    """At most `count` of these steps, the first and the last among them."""
-    if len(steps) <= count:
-        return steps
-    return [steps[i * (len(steps) - 1) // (count - 1)] for i in range(count)]
 
 
 def _write(path: Path, write: Callable[[Path], object]) -> None:

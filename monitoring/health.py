@@ -93,14 +93,14 @@ def format_low(curves: Curves) -> Found:
 
 def kl_shooting_up(curves: Curves) -> Found:
     """Mean KL a token, median of three steps: above 1 the policy has little left of the reference (runs that were
-    seen to learn stayed below 0.2), or above 0.2 and five times the lowest of the twenty steps before."""
+    seen to learn went up to 0.2), or above 0.4 and five times the lowest of the twenty steps before."""
     medians: list[float] = []
     for step, last in windows(pick(curves, "kl"), 3):
         now, before = median(last), medians[-20:]
         medians.append(now)
         if now > 1.0:
             yield step, f"KL {now:.2f} a token"
-        elif len(before) >= 10 and now > max(0.2, 5 * min(before)):
+        elif len(before) >= 10 and now > max(0.4, 5 * min(before)):
             yield step, f"KL {now:.2f} a token, at the lowest {min(before):.3f} in the {len(before)} steps before"
         else:
             yield step, None

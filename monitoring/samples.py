@@ -57,6 +57,17 @@ def steps(run: Run) -> list[int]:
     return sorted({step for folder in FOLDERS.values() for step in dumps(run.folder / folder)})
 
 
+def milestones(run: Run, count: int) -> list[int]:
+    """At most `count` steps from the first to the last: those with validation samples, where there are any, and the last."""
+    known, validated = steps(run), sorted(dumps(run.folder / FOLDERS[VALIDATION]))
+    if len(known) <= count:
+        return known
+    last = [known[-1]] if validated and validated[-1] != known[-1] else []
+    pool = validated or known
+    size = min(count - len(last), len(pool))
+    return [*(pool[i * (len(pool) - 1) // max(1, size - 1)] for i in range(size)), *last]
+
+
 def read_steps(run: Run, chosen: Sequence[int]) -> dict[int, list[Sample]]:
     """The samples of these steps: training's, then validation's, each as `ordered` has them.
 

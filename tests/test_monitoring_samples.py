@@ -94,6 +94,20 @@ def test_worst_and_best_first(judged: Run) -> None:
     assert scores[:4] == [0.0, 1.0, 0.0, 0.5]
 
 
+def test_the_page_shows_steps_from_the_first_to_the_last(tmp_path: Path) -> None:
+    for folder, dumped_steps in (("rollouts", range(1, 24)), ("validation", range(0, 24, 5))):
+        for step in dumped_steps:
+            made_runs.write(tmp_path / folder / f"{step}.jsonl", [json.dumps(dumped("p", "o", TRUTH, 0.0, step, 1))])
+    run = open_run(tmp_path)
+    assert samples.milestones(run, 6) == [0, 5, 10, 15, 20, 23]
+    assert samples.milestones(run, 3) == [0, 20, 23]
+    assert samples.milestones(run, 2) == [0, 23]
+    assert samples.milestones(run, 50) == list(range(24))
+    for path in (tmp_path / "validation").iterdir():
+        path.unlink()
+    assert samples.milestones(run, 4) == [1, 8, 15, 23]
+
+
 def test_without_a_log_the_dump_says_what_it_can(judged: Run) -> None:
     for path in (judged.folder / "reward_log").iterdir():
         path.unlink()
