@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from training import processes, resume, run_record
+from training import cluster_check, processes, resume, run_record
 from training.verl_options import installed_version, parse_version
 
 # main_ppo of 0.9 imports these, and pip's plain `verl` does not bring them.
@@ -205,7 +205,8 @@ def without_reward_log() -> Iterator[None]:
 def check_machine(config: Any, run_dir: Path) -> Iterator[Finding]:
     """GPUs, CPUs, memory and disk suffice. Memory is an estimate, so it only warns."""
     trainer = config.trainer
-    if trainer.device != "cpu":
+    joins_cluster = config.get("ray_kwargs", config).ray_init.get("address", "local") != "local"
+    if trainer.device != "cpu" and not joins_cluster:  # cluster_check asks the nodes; this may be a head without a GPU
         import torch
 
         count = torch.cuda.device_count()
@@ -213,7 +214,6 @@ def check_machine(config: Any, run_dir: Path) -> Iterator[Finding]:
             yield Finding(f"NDEVICES_PER_NODE={trainer.n_gpus_per_node}, but {count} GPUs are visible here: lower it.")
     cpus = config.get("ray_kwargs", config).ray_init.num_cpus or len(os.sched_getaffinity(0))
     needed = 10 + 3 * trainer.n_gpus_per_node
-    joins_cluster = config.get("ray_kwargs", config).ray_init.get("address", "local") != "local"
     if cpus < needed and not joins_cluster:
         yield Finding(
             f"Ray has {cpus} CPUs to hand out and veRL asks for {needed}, so it would wait for ever at start-up: "
@@ -379,6 +379,7 @@ def findings(config: Any, run_dir: Path) -> Iterator[Finding]:
             lambda: check_heads(config),
         ),
         (lambda: check_verl(config), lambda: check_resume(config, run_dir)),
+        (lambda: cluster_check.check_cluster(config),),
     )
     for stage in stages:
         fatal = False
