@@ -24,6 +24,7 @@ from pathlib import Path
 
 from datasketch import MinHash, MinHashLSH
 from tqdm import tqdm
+from xxhash import xxh32_intdigest
 
 from preparation.cleaning import Problem
 from preparation.reading import DataError, first_line, open_parquet
@@ -33,6 +34,7 @@ PERMUTATIONS = 128
 FEW_MISSED = (0.2, 0.8)  # what a false candidate costs against a missed one: candidates are looked at again
 MIN_SHINGLES = 4  # a benchmark's task shorter than that would be found everywhere
 WORD = re.compile(r"\w+|[^\w\s]")
+EMPTY = MinHash(num_perm=PERMUTATIONS, seed=1, hashfunc=xxh32_intdigest)
 SHOWN = 300  # characters of a statement in the side file
 # What holds the task in HumanEval, MBPP (both forms) and LiveCodeBench, first come first served.
 TASK_FIELDS = ("question_content", "text", "prompt")
@@ -138,7 +140,7 @@ def shingles(text: str) -> frozenset[str]:
 
 
 def minhash(statement: str) -> MinHash:
-    signature = MinHash(num_perm=PERMUTATIONS, seed=1)
+    signature = EMPTY.copy()
     signature.update_batch([shingle.encode() for shingle in shingles(statement)])
     return signature
 
