@@ -108,9 +108,8 @@ def readable(test: gt.Test) -> tuple[str, str]:
     """Input and expected output of a test as text; a call's arguments as Python writes them, with commas between."""
     if isinstance(test.expected, bytes):
         return test.stdin.decode(errors="replace"), test.expected.decode(errors="replace")
-    arguments = calls.decode_args(test.stdin)
     expected = test.expected.value if isinstance(test.expected, Exactly) else test.expected
-    return ", ".join(map(repr, arguments)), repr(expected)
+    return ", ".join(map(repr, calls.decode_args(test.stdin))), repr(expected)
 
 
 def judge(program: Path, truth: gt.GroundTruth, checker: checkers.Checker) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,16 @@ def test_exact_lengths_are_the_tokens_of_each_prompt_alone(tiny_model: Path) -> 
         for prompt in prompts
     ]
     assert lengths.token_counter(str(tiny_model))(prompts) == single
+
+
+def test_a_batch_is_encoded_by_other_threads_than_this_one(tiny_model: Path) -> None:
+    """Which is what makes it parallel; CPU time, so a busy machine does not matter."""
+    count = lengths.token_counter(str(tiny_model))
+    prompts = [build_prompt("Add the numbers. " * 200, None)] * 64
+    count(prompts[:1])
+    in_all, in_this_one = time.process_time(), time.thread_time()
+    count(prompts)
+    assert time.thread_time() - in_this_one < (time.process_time() - in_all) / 2
 
 
 # ---- a look at a row

@@ -68,6 +68,7 @@ def server() -> Iterator[Server]:
     answers = {0: [RIGHT], 1: [RIGHT, WRONG], 2: [WRONG], 3: [HALF], 4: [RIGHT, RIGHT, RIGHT, WRONG]}
     canned = Server(answers)
     http = ThreadingHTTPServer(("127.0.0.1", 0), handler(canned))
+    http.handle_error = lambda *_: None  # of a client that went away, as it does when another request was refused
     canned.address = f"http://127.0.0.1:{http.server_port}/v1"
     thread = threading.Thread(target=http.serve_forever)
     thread.start()
