@@ -92,6 +92,9 @@ OTHER_BLOCKS = {
     "console": (f"{fenced(ADD)}\n{fenced('>>> 3 + 4' + chr(10) + '7', 'pycon')}", ADD),
     "console tagged as Python": (f"{fenced(ADD)}\n{fenced('>>> 3 + 4' + chr(10) + '7')}", ADD),
     "notebook tagged as Python": (f"{fenced(ADD)}\n{fenced('In [1]: 3 + 4')}", ADD),
+    "comments tagged as Python": (f"{fenced(ADD)}\n{fenced('# Example:' + chr(10) + '# 3 4 (gives 7)')}", ADD),
+    "sample input tagged as Python": (f"{fenced(ADD)}\nInput:\n{fenced('3 4')}\nOutput:\n{fenced('YES')}", ADD),
+    "a lambda is a program": (f"{fenced(DRAFT)}\n{fenced('f = lambda a, b: a + b')}", "f = lambda a, b: a + b"),
     "blank block": (f"{fenced(ADD)}\n{fenced('')}", ADD),
     "untagged program": (fenced(ADD, ""), ADD),
     "untagged program among samples": (

@@ -118,6 +118,13 @@ ENDING = {
     "signal defaults": "import signal\nprint([signal.getsignal(s) for s in (2, 13, 15, 25)])",
     "segmentation fault": "import ctypes\nctypes.string_at(0)",
     "atexit": "import atexit\natexit.register(print, 'last')\nprint('first')\n1 / 0",
+    "atexit and os._exit": "import atexit, os\natexit.register(lambda: os._exit(9))\nprint('flushed before')",
+    "thread overtakes what was printed": "import os, threading, time\n"
+    "threading.Thread(target=lambda: (time.sleep(0.2), os.write(1, b'second'))).start()\nprint('first')",
+    "KeyboardInterrupt": "import atexit\natexit.register(print, 'last')\nprint('first')\nraise KeyboardInterrupt",
+    "a kind of KeyboardInterrupt": "class K(KeyboardInterrupt): pass\nraise K",
+    "interrupt_main": "import _thread, time\n_thread.interrupt_main()\ntime.sleep(20)",
+    "exception without stderr": "import os\nos.close(2)\n1 / 0",
     "atexit and exit": "import atexit, sys\natexit.register(print, 'last')\nsys.exit(2)",
     "atexit fails": "import atexit\natexit.register(lambda: 1 / 0)\natexit.register(print, 'still')",
     "atexit flush": "import atexit, io, sys\nb = io.StringIO()\nreal, sys.stdout = sys.stdout, b\n"
@@ -197,6 +204,7 @@ RUNNING = {
     "garbage collector": "import gc\nprint(gc.isenabled(), gc.get_threshold(), gc.garbage)",
     "warnings": "import warnings\nwarnings.warn('note')\nprint(1 is 1)",
     "deprecation": "import warnings\nwarnings.simplefilter('error')\ntry:\n    eval('1 is 1')\nexcept SyntaxWarning:\n    print('warned')",
+    "locale": "import locale\nprint(locale.getlocale(), locale.setlocale(locale.LC_ALL, ''))",
     "locale and encodings": "import locale, sys\nprint(sys.getdefaultencoding(), sys.getfilesystemencoding(), locale.getpreferredencoding())",
     "folder": "import os\nprint(bool(os.getcwd()), os.path.basename(__file__))",
     "first free descriptor": "import os\nprint(os.dup(0))",

@@ -7,7 +7,8 @@ where the response has an `<answer>`, a Python block in there comes before one o
 - A block without a language (or with one that says nothing, such as `text`) is the answer only where no block is
   tagged Python, and only if it looks like Python (`looks_like_python`): sample output, shell and pseudocode are not it.
 - Blocks in other languages are never the answer; `pycon` and its kin are transcripts of a console, `ipython` is Python.
-- A blank block or a console transcript (`>>>`) tagged Python is passed over while there is another.
+- A block tagged Python that calls, defines and asserts nothing (blank, comments, sample input) or is a console transcript (`>>>`)
+  is passed over while there is another.
 - A block cut by the length limit is the answer: it runs to the end of the text.
 - Only where nothing of this is found are fences accepted that CommonMark knows none of: after text or far indented.
 - Without any block the whole text is tried as the program, up to a lone fence if the part before it looks like Python.
@@ -32,6 +33,7 @@ END_OF_TURN = re.compile(
     r"|</s>|<eos>|<pad>|<end_of_turn>|\[EOS\]|<｜end▁of▁sentence｜>",
     re.IGNORECASE,
 )
+ACTS = re.compile(r"[^#]*(?:\(|@|\b(?:lambda|assert)\b)")  # no program does anything without one of these
 NEXT_TURN = re.compile(
     r"\s*(?:<\|(?:im_start|start_header_id|start|begin_of_text|user|assistant)\|>|<start_of_turn>|<s>|\[INST\]|<｜User｜>)"
 )
@@ -102,7 +104,7 @@ def _is_transcript(block: Block) -> bool:
 
 
 def _is_program(block: Block) -> bool:
-    return _is_python(block) and block.text.strip() != "" and not is_transcript(block.text)
+    return _is_python(block) and any(map(ACTS.match, block.lines)) and not is_transcript(block.text)
 
 
 def _may_be_program(block: Block) -> bool:

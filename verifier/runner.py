@@ -15,12 +15,17 @@ import io
 import os
 import random
 import re
+import signal
 import sys
 from types import CodeType, ModuleType
 
 FILE_NAME = "main.py"
 
+_INTERRUPTED = -signal.SIGINT  # ended by KeyboardInterrupt: the interpreter kills itself by the signal
 _exit = os._exit
+_kill = os.kill
+_own_pid = os.getpid
+_set_handler = signal.signal
 _collect = gc.collect
 _run_exit_functions = atexit._run_exitfuncs
 _seed = random.seed
@@ -136,9 +141,21 @@ def _show_both(second: BaseException, first: BaseException) -> None:
         pass
 
 
+def _flush_both() -> None:
+    """As the interpreter does when a script's last line is done, before anything that still runs can print."""
+    for name in ("stderr", "stdout"):
+        try:
+            getattr(sys, name).flush()
+        except BaseException:
+            pass
+
+
 def _execute(code: CodeType, namespace: dict[str, object]) -> int:
     try:
-        exec(code, namespace)
+        try:
+            exec(code, namespace)
+        finally:
+            _flush_both()
     except SystemExit as stop:
         return _exit_status(stop.code)
     except BaseException as error:
@@ -147,7 +164,7 @@ def _execute(code: CodeType, namespace: dict[str, object]) -> int:
             sys.excepthook(type(error), error, error.__traceback__)
         except BaseException as second:
             _show_both(second, error)
-        return 1
+        return _INTERRUPTED if type(error) is KeyboardInterrupt else 1
     return 0
 
 
@@ -174,7 +191,8 @@ def _finish(status: int) -> int:
             pass
     if not _flushed(sys.stdout):
         status = 120  # the interpreter's own code for output that could not be written
-    _flushed(sys.stderr)
+    if not _flushed(sys.stderr):
+        status = 120
     # Finalizers see the module's names intact: nothing is cleared, the whole namespace is let go.
     sys.modules.pop("__main__", None)
     try:
@@ -208,6 +226,10 @@ def run_program(code: CodeType) -> None:
         sys.setrecursionlimit(1000 + depth + (3 if sys.version_info < (3, 12) else 2))
         status = _execute(code, namespace)
         del main, namespace
-        status = _finish(status)
+        interrupted = status == _INTERRUPTED
+        status = _finish(1 if interrupted else status)
+        if interrupted:
+            _set_handler(signal.SIGINT, signal.SIG_DFL)
+            _kill(_own_pid(), signal.SIGINT)
     finally:
         _exit(status)

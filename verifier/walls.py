@@ -19,6 +19,7 @@ from verifier.scratch import Scratch
 
 PROTECTIONS = ("files", "network", "process tree", "parent")
 _FIRST_SLOT_UID = 61184  # of no user on common systems; a slot's number is added
+_SHARED_DATA = ("/usr/share/zoneinfo", "/usr/lib/locale")  # what the standard library and the C library read when asked
 _EMPTY_FOLDERS = ("/var/empty", "/usr/share/empty", "/proc/sys/fs/binfmt_misc", "/srv", "/mnt", "/media", "/opt")
 _THIRD_PARTY = ("site-packages", "dist-packages")
 
@@ -79,14 +80,14 @@ def prepare(mode: str, numpy_parent: str | None, allow_processes: bool, slots: i
     library = standard_library()
     if mode == "landlock":
         files = [path for folder in library for path in _without_third_party(folder)]
-        readable = [*files, *packages, "/usr/share/zoneinfo"]
+        readable = [*files, *packages, *_SHARED_DATA]
         folders = [walls.scratch.folder(slot) for slot in range(slots)] if walls.scratch else []
         for own in [*([folder] for folder in folders), []]:
             walls.rulesets.append(out_of_the_way(landlock.ruleset(readable, library, ["/dev/null"], own)))
     elif mode == "userns":
         hidden = [os.path.join(folder, name) for folder in library for name in _THIRD_PARTY]
         outer = [p for p in library if not any(p.startswith(q + "/") for q in library)]
-        view = namespaces.make_view([*outer, "/usr/share/zoneinfo", "/dev/null"], hidden, packages)
+        view = namespaces.make_view([*outer, *_SHARED_DATA, "/dev/null"], hidden, packages)
         walls.view = [(out_of_the_way(descriptor), kind) for descriptor, kind in view]
     elif mode == "chroot":
         if os.geteuid() != 0:
