@@ -31,18 +31,19 @@ def run(program: str, stdin: bytes = b"", limits: Limits = LIMITS) -> Execution:
     return execution
 
 
-def roots() -> set[Path]:
-    """Folders of this user's fork servers."""
-    found: set[Path] = set()
-    for place in scratch.PLACES:
-        found.update(Path(place).glob(f"code-reward-{os.getuid()}-*"))
-    return found
+def roots(server: int) -> list[Path]:
+    """The folders of a fork server: one, or none."""
+    return [path for place in scratch.PLACES for path in Path(place).glob(f"code-reward-{os.getuid()}-{server}-*")]
+
+
+def server_pid() -> int:
+    return client._running().process.pid
 
 
 def own_root() -> Path:
     """The folder of the server that runs."""
-    folder = run("import os\nprint(os.path.dirname(os.getcwd()))")
-    return Path(folder.stdout.decode().strip())
+    (root,) = roots(server_pid())
+    return root
 
 
 @pytest.fixture(autouse=True)
@@ -80,31 +81,34 @@ def test_how_much_may_be_written(mode: str) -> None:
 
 
 def test_the_folder_goes_with_its_server(mode: str) -> None:
-    before = roots()
     assert run(WRITE_AND_READ, b"x").verdict is None
-    assert len(roots() - before) == 1
+    server = server_pid()
+    assert len(roots(server)) == 1
     client.discard()
-    assert roots() - before == set()
+    assert roots(server) == []
 
 
 def test_with_limits_only_anything_may_be_left_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(isolation.ISOLATION, "off")
-    before = roots()
     program = (
         "import os\nprint(os.listdir('.'))\nos.makedirs('a/b/c')\nos.symlink('/etc', 'link')\nos.mkfifo('p')\n"
         "open('a/b/f', 'w').close()\nos.chmod('a/b', 0o500)\nopen('../beside', 'w').close()"
     )
     assert [e.stdout for e in run_tests(program, [b"", b""], LIMITS)] == [b"[]\n", b"[]\n"]
+    server = server_pid()
     client.discard()
-    assert roots() - before == set()
+    assert roots(server) == []
     assert os.listdir("/etc")
 
 
 WRITE_AND_WAIT = "import time\nopen('left', 'w').write('x')\nprint(1, flush=True)\ntime.sleep(600)"
 
 
-def start_and_kill(victim) -> None:
-    """Run a test that writes and waits, in a process of its own, and kill what `victim(caller, server)` names."""
+def start_and_kill(victim) -> int:
+    """Run a test that writes and waits, in a process of its own, and kill what `victim(caller, server)` names.
+
+    Returns the server's pid, when everything has ended.
+    """
     code = f"import sys\nsys.path.insert(0, {str(ROOT)!r})\nfrom verifier import client, executor\n"
     code += "print(client._running().process.pid, flush=True)\n"
     code += f"list(executor.run_tests({WRITE_AND_WAIT!r}, [b'']))"
@@ -117,22 +121,20 @@ def start_and_kill(victim) -> None:
         if caller.poll() is None:
             caller.kill()
     assert wait_until(lambda: not family & set(parents()))
+    return server
 
 
 def test_the_folder_goes_with_a_caller_that_is_killed() -> None:
-    before = roots()
-    start_and_kill(lambda caller, server: [caller])
-    assert wait_until(lambda: roots() - before == set())
+    server = start_and_kill(lambda caller, server: [caller])
+    assert roots(server) == []
 
 
 def test_what_killed_servers_left_is_removed_at_the_next_start() -> None:
     if isolation.probe()["landlock"]:
         pytest.skip("no Landlock here")
-    before = roots()
-    start_and_kill(lambda caller, server: [caller, server])
-    assert len(roots() - before) == 1
-    assert own_root() not in before
-    assert len(roots() - before) == 1  # that of the server that runs
+    killed = start_and_kill(lambda caller, server: [server, caller])
+    assert server_pid() != killed
+    assert roots(killed) == []
     assert (own_root() / "0").is_dir()
 
 
@@ -141,7 +143,7 @@ def test_a_session_that_is_killed_leaves_nothing_to_the_next() -> None:
         pytest.skip("no Landlock here")
     root = own_root()
     server = client._running().process.pid
-    executions = run_tests("print(1)\n", [b"", b""], LIMITS)
+    executions = run_tests("print(1)", [b"", b""], LIMITS)
     next(executions)
     sessions = [pid for pid, (parent, _) in parents().items() if parent == server]
     for pid in sessions:

@@ -39,7 +39,7 @@ class Server:
         """End it and everything below it, and leave no zombie."""
         sockets.close(self.control)  # it ends by itself when it sees this
         try:
-            self.process.wait(2)
+            self.process.wait(5)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

@@ -43,7 +43,7 @@ class Scratch:
         where = place(count)
         self.path = ""
         while not self.path:
-            path = os.path.join(where, f"{_prefix()}{os.urandom(8).hex()}")
+            path = os.path.join(where, f"{_prefix()}{os.getpid()}-{os.urandom(8).hex()}")
             os.mkdir(path, 0o700)
             self.root = _open_folder(path)
             # A sweep may have found the new folder before it was locked.
