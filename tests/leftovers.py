@@ -77,10 +77,8 @@ def slots_taken(pool: slots.Slots | None = None) -> int:
 def files() -> set[str]:
     """Names in the places where temporary files go, but for folders of fork servers that live, and System V's things."""
     found = {os.path.join(place, name) for place in PLACES for name in os.listdir(place)}
-    living = {str(pid) for pid in parents()}
-    found = {
-        path for path in found if not (path.rpartition("/")[2].startswith("code-reward-") and path.split("-")[-2] in living)
-    }
+    servers = {f"-{pid}-" for pid in parents()}
+    found = {path for path in found if "/code-reward-" not in path or not any(mark in path for mark in servers)}
     for table in ("shm", "sem", "msg"):
         found |= {f"{table}: {line}" for line in Path(f"/proc/sysvipc/{table}").read_text().splitlines()[1:]}
     return found
