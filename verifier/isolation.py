@@ -12,7 +12,7 @@ Covered, in every mode but `off`:
 Not covered:
 - a hole in the kernel itself: the programs share it. For that use a virtual machine or gVisor;
 - timing side channels, and what a machine tells by its load;
-- existence and size of files (stat), under landlock and seccomp;
+- existence and size of files (stat), under landlock and seccomp; of those in the folder of a test that runs beside it, too;
 - programs that eat memory up to the limit on every slot at once: have slots x limit to spare.
 
 Modes, best first, each complete by itself; all but `off` need the system-call filter:
