@@ -24,6 +24,7 @@ PUBLISHED = {"gsm8k": (0.82, 0.83), "humaneval": (0.59, 0.59), "live_code_bench"
 PUBLISHED_WHAT = (
     "Qwen2.5-7B-Instruct-1M before and after 130 steps, as published for the original experiment; not measured here"
 )
+OWN_PROBLEMS = Path(__file__).resolve().parent / "problems"
 SHOWN = 20  # flipped problems named in the Markdown; the JSON has all
 MAJORITY = 0.5  # a problem counts as solved when more than this share of its answers is right
 
@@ -82,6 +83,12 @@ def value(scores: list[float], k: int | None) -> float:
     return statistics.pass_at_k(len(scores), sum(score == 1.0 for score in scores), k)
 
 
+def title(result: Result) -> str:
+    """The benchmark's name; this project's own problems in a benchmark's format are not that benchmark."""
+    own = str(result.settings.get("dataset", {}).get("local_path", "")).startswith(str(OWN_PROBLEMS))
+    return f"{result.benchmark} (own problems)" if own else result.benchmark
+
+
 def rows_of(base: Result, trained: Result) -> list[Row]:
     """The rows of one benchmark.
 
@@ -97,10 +104,8 @@ def rows_of(base: Result, trained: Result) -> list[Row]:
         raise EvaluationError(f"{base.benchmark} was evaluated with another {', '.join(different)} for each model: run again.")
     if base.settings["weights"] == trained.settings["weights"]:
         raise EvaluationError(f"Both results of {base.benchmark} are of the same weights ({base.settings['model']}).")
-    name, answers = base.benchmark, base.settings["repeats"]
-    found = [row(name, "pass@1", base.problems, trained.problems)]
-    if name == "gsm8k":
-        found = [row(name, "accuracy", base.problems, trained.problems)]
+    name, answers = title(base), base.settings["repeats"]
+    found = [row(name, "accuracy" if base.benchmark == "gsm8k" else "pass@1", base.problems, trained.problems)]
     if answers > 1:
         found.append(row(name, f"pass@{answers}", base.problems, trained.problems, k=answers, flips=False))
         if base.details.get("greedy"):
@@ -185,8 +190,8 @@ def notes(base: list[Result]) -> list[str]:
             words.append(f"limit {s['limit']}")
         if x.details.get("unusable"):
             words.append(f"{len(x.details['unusable'])} problems without usable tests left out")
-        lines.append(f"{x.benchmark}: {', '.join(words)}.")
-    return ["", *lines] if lines else []
+        lines += ["", f"{title(x)}: {', '.join(words)}."]
+    return lines
 
 
 def compare(base: list[Result], trained: list[Result], wanted: list[str], out: Path) -> str:
