@@ -20,8 +20,9 @@ ENV VIRTUAL_ENV=/opt/venv
 ENV PATH=$VIRTUAL_ENV/bin:$PATH PYTHONDONTWRITEBYTECODE=1
 
 WORKDIR /recipe
-COPY requirements.txt Makefile ./
-RUN python3 -m venv "$VIRTUAL_ENV" && pip install --no-cache-dir -r requirements.txt
+COPY requirements.txt requirements-evalscope.txt Makefile ./
+RUN python3 -m venv "$VIRTUAL_ENV" && pip install --no-cache-dir -r requirements.txt \
+    && pip install --no-cache-dir --no-deps -r requirements-evalscope.txt
 
 ARG FLASH_ATTN=0
 ARG MAX_JOBS=4

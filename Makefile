@@ -43,18 +43,20 @@ lint: $(CPU_VENV)/.installed
 	$(CPU_VENV)/bin/ruff format --check .
 	$(CPU_VENV)/bin/shellcheck *.sh smoke/*.sh .ci/run
 
-$(CPU_VENV)/.installed: requirements-cpu.txt
+$(CPU_VENV)/.installed: requirements-cpu.txt requirements-evalscope.txt
 	$(PYTHON) -c 'import sys; sys.exit(None if (3, 10) <= sys.version_info[:2] <= (3, 12) else \
 	    "veRL 0.9.1 needs Python 3.10 to 3.12, and $(PYTHON) is %d.%d: run make with PYTHON=python3.12" % sys.version_info[:2])'
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/pip install $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) $$(grep '^torch==' requirements-cpu.txt)
 	$(@D)/bin/pip install -r requirements-cpu.txt
+	$(@D)/bin/pip install --no-deps -r requirements-evalscope.txt
 	touch $@
 
 ifdef GPU
-$(DEMO_VENV)/.installed: requirements.txt
+$(DEMO_VENV)/.installed: requirements.txt requirements-evalscope.txt
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/pip install -r requirements.txt
+	$(@D)/bin/pip install --no-deps -r requirements-evalscope.txt
 	touch $@
 endif
 

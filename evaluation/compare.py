@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib.util
 import shlex
 import signal
 import subprocess
@@ -116,6 +117,10 @@ def own_settings(arguments: argparse.Namespace, run: run_config.RunConfig) -> he
 def run(arguments: argparse.Namespace) -> int:
     """The whole evaluation. Returns the exit code: 1 where a benchmark is missing in the table."""
     wanted = known(arguments.datasets)
+    if set(wanted) - {HELD_OUT} and importlib.util.find_spec("evalscope") is None:
+        raise EvaluationError(
+            "EvalScope is not installed: pip install --no-deps -r requirements-evalscope.txt, or DATASETS=held_out."
+        )
     actor = merge.actor_folder(arguments.checkpoint.expanduser().resolve())
     try:
         config = run_config.read(arguments.checkpoint)

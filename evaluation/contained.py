@@ -74,7 +74,7 @@ def replace(module: ModuleType, name: str, ours: Any) -> None:
             version = importlib.metadata.version("evalscope")
             raise ContainmentError(
                 f"EvalScope {version} runs programs in another way than this project knows ({module.__name__}.{name}): "
-                "install the version in requirements.txt."
+                "install the version in requirements-evalscope.txt."
             )
         setattr(module, name, ours)
 

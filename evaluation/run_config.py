@@ -40,6 +40,7 @@ def read(checkpoint: Path) -> RunConfig:
         return RunConfig()
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
+    from yaml import YAMLError
 
     def get(config: Any, *names: str) -> Any:
         found = [x for name in names if (x := OmegaConf.select(config, name)) is not None]
@@ -64,7 +65,7 @@ def read(checkpoint: Path) -> RunConfig:
             template_options=json.dumps(get(config, "data.apply_chat_template_kwargs") or {}),
             reward_options=json.dumps(reward or {}),
         )
-    except (OSError, OmegaConfBaseException, ValueError, TypeError) as error:
+    except (OSError, OmegaConfBaseException, YAMLError, ValueError, TypeError) as error:
         raise ValueError(f"{path} cannot be read ({str(error).splitlines()[0]}): name MODEL_PATH and VAL_FILE.") from error
 
 
