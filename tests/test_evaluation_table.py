@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import ROOT, script_environment
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluation import results, statistics, table
@@ -42,6 +42,7 @@ def test_pass_at_k_counts_the_draws():
         statistics.pass_at_k(2, 1, 3)
 
 
+@settings(deadline=None, max_examples=25)
 @given(st.lists(st.sampled_from([-1.0, 0.0, 1.0]), min_size=1, max_size=200))
 def test_the_interval_holds_the_mean_and_is_always_the_same(differences):
     low, high = statistics.interval(differences)
