@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -186,18 +186,15 @@ def limit_difficulty(split: Split, sampling: Sampling, results: Path) -> None:
 
 
 def questions(split: Split) -> Iterator[Question]:
-    for position, row in rows_at(split, set(split.problems)):
-        yield Question(position, split.problems[position], row["reward_model"]["ground_truth"])
+    for position, ground_truth in ground_truths(split, split.problems):
+        yield Question(position, split.problems[position], ground_truth)
 
 
-def rows_at(split: Split, positions: set[int]) -> Iterator[tuple[int, dict]]:
-    """(position, row) of the usable rows at these positions."""
-    start = 0
-    for batch in writing.read_batches(split.path):
-        for k in range(batch.num_rows):
-            if start + k in positions:
-                yield start + k, batch.slice(k, 1).to_pylist()[0]
-        start += batch.num_rows
+def ground_truths(split: Split, positions: Collection[int]) -> Iterator[tuple[int, str]]:
+    """(position, ground truth) of the usable rows at these positions."""
+    for here, batch in writing.read_at(split.path, positions):
+        for position, reward_model in zip(here, batch.column("reward_model"), strict=True):
+            yield position, reward_model["ground_truth"].as_py()
 
 
 def write_splits(splits: dict[str, Split], subset: str, settings: Settings, work: Path) -> dict[str, dict]:
@@ -236,8 +233,8 @@ def describe(source: Source, splits: dict[str, Split], files: dict[str, dict], s
             for name, split in sorted(splits.items())
         },
         "samples": [
-            card.sample(train.problems[position], readable(gt.parse(row["reward_model"]["ground_truth"]).tests[0]))
-            for position, row in rows_at(train, chosen)
+            card.sample(train.problems[position], readable(gt.parse(ground_truth).tests[0]))
+            for position, ground_truth in ground_truths(train, chosen)
         ],
     }
     return described if settings.sampling is None else {**described, "pass rates": card.tenths(train.pass_rates)}

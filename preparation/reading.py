@@ -10,6 +10,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -214,6 +215,15 @@ def row_at(batch: pa.RecordBatch, position: int) -> dict | None:
         return None
 
 
+def ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same batches, each decoded by another thread while the one before it is used."""
+    with ThreadPoolExecutor(1) as pool:
+        following = pool.submit(next, batches, None)
+        while (batch := following.result()) is not None:
+            following = pool.submit(next, batches, None)
+            yield batch
+
+
 def read_code_rows(path: Path) -> Iterator[tuple[int, list[int], Iterator[dict | None]]]:
     """Chunk by chunk: (rows in the chunk, positions in it of its rows of ability "code", those rows).
 
@@ -232,7 +242,7 @@ def read_code_rows(path: Path) -> Iterator[tuple[int, list[int], Iterator[dict |
                 if not pc.any(is_code(file.read_row_group(group, columns=["ability"])["ability"])).as_py():
                     yield rows, [], iter(())
                     continue
-                for batch in file.iter_batches(READ_ROWS, row_groups=[group], columns=columns):
+                for batch in ahead(file.iter_batches(READ_ROWS, row_groups=[group], columns=columns)):
                     positions = pc.indices_nonzero(is_code(batch.column("ability"))).to_pylist()
                     # One at a time: as Python objects, the tests of a whole batch would take several times its bytes.
                     yield batch.num_rows, positions, (row_at(batch, k) for k in positions)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import tempfile
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from hashlib import sha1
 from pathlib import Path
@@ -18,7 +19,7 @@ import pyarrow.parquet as pq
 from tqdm import tqdm
 
 from preparation.cleaning import Problem
-from preparation.reading import DataError, open_parquet
+from preparation.reading import DataError, ahead, open_parquet
 
 SCHEMA = pa.schema(  # what veRL reads of a prepared row
     {
@@ -102,16 +103,8 @@ def copy_rows(source: Path, target: Path, positions: Collection[int], split: str
 
     Returns their number. Tests are copied as they lie in memory and never become Python objects.
     """
-    chosen = set(positions)
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        start = 0
-        for batch in read_batches(source, f"writing {target.name}"):
-            if here := [k for k in range(batch.num_rows) if start + k in chosen]:
-                yield with_split(batch.take(pa.array(here)), split)
-            start += batch.num_rows
-
-    return write_batches(target, batches(), "zstd")
+    chosen = read_at(source, positions, f"writing {target.name}")
+    return write_batches(target, (with_split(batch, split) for _, batch in chosen), "zstd")
 
 
 def with_split(batch: pa.RecordBatch, split: str) -> pa.RecordBatch:
@@ -122,13 +115,24 @@ def with_split(batch: pa.RecordBatch, split: str) -> pa.RecordBatch:
     return batch.set_column(position, "extra_info", pa.StructArray.from_arrays(parts, fields=list(info)))
 
 
-def read_batches(path: Path, why: str = "") -> Iterator[pa.RecordBatch]:
-    """A few rows at a time, with a progress bar where `why` says what for."""
-    quiet = None if why else True
-    with open_parquet(path) as file, tqdm(total=file.metadata.num_rows, desc=why, unit=" rows", disable=quiet) as bar:
-        for batch in file.iter_batches(BATCH_ROWS):
-            yield batch
-            bar.update(batch.num_rows)
+def read_at(path: Path, positions: Collection[int], why: str = "") -> Iterator[tuple[list[int], pa.RecordBatch]]:
+    """The rows of a file at these positions, in the file's order, a few at a time: (their positions, the rows).
+
+    Row groups without any of them are not read. `why` stands at the progress bar; without it there is none.
+    """
+    chosen, start = sorted(positions), 0
+    with open_parquet(path) as file, tqdm(total=len(chosen), desc=why, unit=" rows", disable=None if why else True) as bar:
+        for group in range(file.num_row_groups):
+            rows = file.metadata.row_group(group).num_rows
+            if bisect_left(chosen, start) == bisect_left(chosen, start + rows):
+                start += rows
+                continue
+            for batch in ahead(file.iter_batches(BATCH_ROWS, row_groups=[group])):
+                here = chosen[bisect_left(chosen, start) : bisect_left(chosen, start + batch.num_rows)]
+                if here:
+                    yield here, batch.take(pa.array([position - start for position in here]))
+                start += batch.num_rows
+                bar.update(len(here))
 
 
 def check_written(path: Path, split: str, problems: Sequence[Problem]) -> None:
@@ -140,7 +144,7 @@ def check_written(path: Path, split: str, problems: Sequence[Problem]) -> None:
 
     insist(pq.read_schema(path).equals(SCHEMA), "wrong columns")
     count = 0
-    for batch in read_batches(path, f"checking {path.name}"):
+    for _, batch in read_at(path, range(pq.read_metadata(path).num_rows), f"checking {path.name}"):
         truths = batch.column("reward_model").flatten()[1]
         for found, truth in zip(batch.drop_columns(["reward_model"]).to_pylist(), truths, strict=True):
             insist(count < len(problems), f"more rows than the {len(problems)} that were written")
