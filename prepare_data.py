@@ -188,7 +188,7 @@ def main(arguments: list[str] | None = None) -> int:
         command.error("--pass-rate needs --model, the name under which the server has the model")
     if not args.inspect and (args.index is not None or args.program):
         command.error("--index and --program go with --inspect FILE")
-    unchanged = "" if args.inspect else f"; nothing in {Path(args.out).expanduser()} was changed"
+    unchanged = f"; nothing {'else ' if args.pass_rate else ''}in {Path(args.out).expanduser()} was changed"
     try:
         if args.inspect:
             for line in row_view.view(args.inspect.expanduser(), args.index, args.tokenizer, args.program):
@@ -197,7 +197,7 @@ def main(arguments: list[str] | None = None) -> int:
         settings = settings_of(args)
         described = prepare(open_source(args.source, args.validation_source, args.revision), settings)
     except (DataError, OSError, pa.ArrowException) as error:
-        print(f"prepare_data.py: {error}{unchanged}", file=sys.stderr)
+        print(f"prepare_data.py: {error}{'' if args.inspect else unchanged}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print(f"prepare_data.py: interrupted{unchanged}", file=sys.stderr)

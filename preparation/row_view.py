@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from preparation import card, lengths
@@ -60,22 +62,28 @@ def find_row(path: Path, index: int | None) -> tuple[int, int, dict]:
     if not set(COLUMNS) <= set(kinds):
         raise DataError(f"{path} is not a parquet file with the columns {', '.join(COLUMNS)}; --inspect shows rows of those")
     with open_parquet(path) as file:
-        total, position = file.metadata.num_rows, 0
-        if index is not None:
-            if kinds.get("extra_info") != "a record":
-                raise DataError(f"{path} has no column extra_info, so its rows have no index; leave out --index")
-            indices = [(info or {}).get("index") for info in file.read(columns=["extra_info"])["extra_info"].to_pylist()]
-            if index not in indices:
-                known = [k for k in indices if k is not None]
-                span = f"from {min(known):,} to {max(known):,}, not all of them" if known else "missing"
-                raise DataError(f"{path} has no row of index {index}; the indices in it are {span}")
-            position = indices.index(index)
-        elif not total:
+        total = file.metadata.num_rows
+        if not total:
             raise DataError(f"{path} has no rows")
+        position = 0 if index is None else position_of(file, path, index)
         row = nth_row(file, position, [name for name in (*COLUMNS, *OPTIONAL) if name in kinds])
     if row is None:
         raise DataError(f"the row of {path} holds text that is not UTF-8")
     return position, total, row
+
+
+def position_of(file: pq.ParquetFile, path: Path, index: int) -> int:
+    column = file.schema_arrow.field("extra_info").type if "extra_info" in file.schema_arrow.names else None
+    if not isinstance(column, pa.StructType) or column.get_field_index("index") < 0:
+        raise DataError(f"{path} has no column extra_info.index; leave out --index")
+    indices = pc.struct_field(file.read(columns=["extra_info.index"])["extra_info"], "index")
+    position = pc.index(indices, index).as_py()
+    if position < 0:
+        span = pc.min_max(indices).as_py()
+        raise DataError(
+            f"{path} has no row of index {index}; the indices in it are from {span['min']} to {span['max']}, not all of them"
+        )
+    return position
 
 
 def nth_row(file: pq.ParquetFile, position: int, columns: list[str]) -> dict | None:

@@ -141,6 +141,13 @@ def test_a_row_is_found_by_its_index(raw: Path, tmp_path: Path, capsys: pytest.C
     assert "has no row of index 4; the indices in it are from 0 to 5, not all of them" in capsys.readouterr().err
 
 
+def test_rows_without_an_index_are_not_found_by_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_parquet(tmp_path / "train.parquet", [raw_row("Double it.", extra_info={"split": "train"})])
+    assert "Double it." in view(capsys, path)
+    assert run("--inspect", path, "--index", 0) == 1
+    assert "has no column extra_info.index" in capsys.readouterr().err
+
+
 def test_rows_of_every_row_group_are_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [raw_row(f"Problem {k}.", extra_info={"index": 100 + k, "split": "train"}) for k in range(10)]
     path = write_parquet(tmp_path / "train.parquet", rows, row_group_size=3)
