@@ -69,20 +69,25 @@ class Scratch:
 
     def is_full(self, slot: int) -> bool:
         """Whether a test has put more into its folder than it may."""
-        if slot >= self.count or self._is_untouched(slot):
+        if self._is_untouched(slot):
             return False
         with _listing(self.root, slot) as entries:
-            sizes = [_bytes_of(entry) for entry in entries]
-        return len(sizes) > MAX_FILES or sum(sizes) > MAX_BYTES
+            return _too_much(list(entries))
 
-    def empty(self, slot: int) -> None:
-        """Take out what a test has left; no process of it may live. Raises OSError where that fails."""
-        if slot >= self.count or self._is_untouched(slot):
-            return
+    def empty(self, slot: int) -> bool:
+        """Take out what a test has left; no process of it may live. Returns whether that was more than it may.
+
+        Raises OSError where it cannot be taken out.
+        """
+        if self._is_untouched(slot):
+            return False
         with _listing(self.root, slot) as entries:
-            for entry in list(entries):
-                _remove(os.path.join(self.path, str(slot), entry.name))
+            left = list(entries)
+            full = _too_much(left)
+            for entry in left:
+                _remove(os.path.join(self.folder(slot), entry.name))
         os.utime(str(slot), _UNTOUCHED, dir_fd=self.root)
+        return full
 
     def remove(self) -> None:
         """All of it; no test may run."""
@@ -90,7 +95,7 @@ class Scratch:
         os.close(self.root)
 
     def _is_untouched(self, slot: int) -> bool:
-        return os.stat(str(slot), dir_fd=self.root, follow_symlinks=False).st_mtime_ns == 0
+        return slot >= self.count or os.stat(str(slot), dir_fd=self.root, follow_symlinks=False).st_mtime_ns == 0
 
 
 def _prefix() -> str:
@@ -117,6 +122,10 @@ def _listing(root: int, slot: int):
             yield entries
     finally:
         os.close(descriptor)
+
+
+def _too_much(entries: list[os.DirEntry]) -> bool:
+    return len(entries) > MAX_FILES or sum(map(_bytes_of, entries)) > MAX_BYTES
 
 
 def _bytes_of(entry: os.DirEntry) -> int:

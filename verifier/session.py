@@ -248,10 +248,8 @@ class Session:
         if not test.killed and usage.ru_maxrss * 1024 - self.resident > test.limits.memory:
             test.killed = wire.KILLED_MEMORY
         scratch = self.walls.scratch
-        if scratch:
-            if not test.killed and scratch.is_full(test.limits.slot):
-                test.killed = wire.KILLED_FILES
-            scratch.empty(test.limits.slot)
+        if scratch and scratch.empty(test.limits.slot) and not test.killed:
+            test.killed = wire.KILLED_FILES
         used = usage.ru_utime + usage.ru_stime
         return wire.ENDED + wire.RESULT.pack(test.number, status, test.killed, used, ended - test.started, test.written)
 
