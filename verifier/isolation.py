@@ -6,7 +6,7 @@ Covered, in every mode but `off`:
 - network: no socket but an unnamed pair of the program's own;
 - process tree: threads yes, processes no (unless asked for: then inside a pid namespace);
 - parent: no signal to any process but itself, no ptrace, no reading of other processes' memory;
-- CPU, wall time, memory, output: see session.py, which sets the limits and watches;
+- CPU, wall time, memory, output: session.py sets the limits, running.py watches;
 - kernel surface: about 140 system calls, most of them harmless; no io_uring, bpf, keyrings, System V IPC.
 
 Not covered:

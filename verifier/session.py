@@ -17,31 +17,17 @@ import time
 from _socket import MSG_CMSG_CLOEXEC, SCM_RIGHTS, SOL_SOCKET, socket
 from math import ceil
 from types import CodeType
-from typing import NamedTuple
 
 from verifier import linux, namespaces, runner, wire
-from verifier.scratch import Scratch
+from verifier.running import Limits, Test, memory_of
 from verifier.walls import Walls, confine, confine_session
 
 _COMPILE_CPU_SECONDS = 20
 _COMPILE_MEMORY_BYTES = 4 << 30
-_LOOK_SECONDS = 0.05  # between two looks at a running test
+_LOOK_SECONDS = 0.05  # between two looks at the running tests
 # A thread's stack is reserved as address space long before it is memory: programs ask for 512 MB and touch little.
 _ADDRESS_SPACE_SLACK = 768 << 20
 _FILES_OPEN = 128
-_PAGE = os.sysconf("SC_PAGE_SIZE")
-
-
-class _Limits(NamedTuple):
-    """A wire.TEST without its number."""
-
-    soft_cpu: float
-    soft_wall: float
-    cpu: float
-    wall: float
-    memory: int
-    output: int
-    slot: int
 
 
 def receive(connection: socket, size: int) -> tuple[bytes, list[int]]:
@@ -72,80 +58,8 @@ def _compile(sources: list[str]) -> CodeType:
     return code
 
 
-def _memory(pid: int | str) -> tuple[int, int]:
-    """(address space, resident) in bytes."""
-    with open(f"/proc/{pid}/statm", "rb", buffering=0) as file:
-        pages = file.read().split()
-    return int(pages[0]) * _PAGE, int(pages[1]) * _PAGE
-
-
-def _seconds_queued(pid: int) -> float:
-    """How long the main thread was ready to run but had no core."""
-    try:
-        with open(f"/proc/{pid}/schedstat", "rb", buffering=0) as file:
-            return int(file.read().split()[1]) / 1e9
-    except (OSError, IndexError, ValueError):
-        return 0.0
-
-
 class _TrainerGone(Exception):
     """The other end of the connection is closed; nobody wants to know any more."""
-
-
-class _Test:
-    """A running child and what has been seen of it."""
-
-    def __init__(self, number: int, pid: int, stderr: int, files: list[int], limits: _Limits) -> None:
-        self.number = number
-        self.pid = pid
-        self.process = os.pidfd_open(pid)
-        self.stderr = stderr  # read end of the child's stderr
-        self.files = files
-        self.limits = limits
-        self.said_over = limits.soft_cpu >= limits.cpu and limits.soft_wall >= limits.wall
-        self.killed = wire.NOT_KILLED
-        self.written = 0
-        self.started = time.monotonic()
-
-    def drain(self) -> int | None:
-        """Move what waits on stderr into the ring, inside the kernel. 0: every writer is gone; None: nothing waits."""
-        place, ring = self.written % wire.STDERR_RING, self.files[2]
-        try:
-            moved = os.splice(self.stderr, ring, wire.STDERR_RING - place, offset_dst=place, flags=os.SPLICE_F_NONBLOCK)
-        except BlockingIOError:
-            return None
-        self.written += moved
-        return moved
-
-    def look(self, own: int, scratch: Scratch | None) -> bool:
-        """Kill the child if it is over a limit; True, once, where it is over the first ones. own: the interpreter's memory."""
-        limits = self.limits
-        try:
-            cpu = time.clock_gettime(~self.pid << 3 | 2)  # the clock of all its threads' CPU time
-            resident = _memory(self.pid)[1]
-        except (OSError, IndexError):
-            return False  # it has just ended
-        elapsed = time.monotonic() - self.started
-        if cpu > limits.cpu:
-            self.kill(wire.KILLED_CPU)
-        elif resident > own + limits.memory:
-            self.kill(wire.KILLED_MEMORY)
-        elif self._overslept(elapsed, limits.wall):
-            self.kill(wire.KILLED_WALL)
-        elif scratch and scratch.is_full(limits.slot):
-            self.kill(wire.KILLED_FILES)
-        elif not self.said_over and (cpu > limits.soft_cpu or self._overslept(elapsed, limits.soft_wall)):
-            self.said_over = True
-            return True
-        return False
-
-    def _overslept(self, elapsed: float, wall: float) -> bool:
-        return elapsed > wall and (elapsed > wire.STARVED * wall or elapsed - _seconds_queued(self.pid) > wall)
-
-    def kill(self, why: int) -> None:
-        if not self.killed:
-            self.killed = why
-            os.kill(self.pid, signal.SIGKILL)
 
 
 def _capped(kind: int, value: int) -> int:
@@ -167,21 +81,21 @@ class Session:
         self.connection = connection
         self.walls = walls
         self.code = code
-        self.address_space, self.resident = _memory("self")  # the interpreter's own share
+        self.address_space, self.resident = memory_of("self")  # the interpreter's own share
         self.pid = os.getpid()
         self.init = 0  # first process of the pid namespace that the tests are in, if they are
         # On this pipe a child says why it could not be confined. It is closed before the program's first instruction.
         self.trouble, trouble_end = os.pipe()
         self.trouble_end = linux.out_of_the_way(trouble_end)
         os.set_blocking(self.trouble, False)
-        self.tests: dict[int, _Test] = {}  # by each of their two descriptors
+        self.tests: dict[int, Test] = {}  # by each of their two descriptors
         self.next_look = 0.0
         self.poll = select.poll()
         self.poll.register(connection, select.POLLIN | select.POLLRDHUP)
         _set_common_limits()
         confine_session(walls)
 
-    def _child(self, files: list[int], stderr: int, limits: _Limits) -> None:
+    def _child(self, files: list[int], stderr: int, limits: Limits) -> None:
         """In the forked child: put up the walls and become the program. Never returns."""
         trouble = -1
         try:
@@ -209,7 +123,7 @@ class Session:
             os._exit(1)
         runner.run_program(self.code)
 
-    def _start(self, number: int, files: list[int], limits: _Limits) -> None:
+    def _start(self, number: int, files: list[int], limits: Limits) -> None:
         """Fork a test. files: stdin, stdout, ring for stderr, and the result's where there is one."""
         scratch = self.walls.scratch
         if scratch:
@@ -219,14 +133,14 @@ class Session:
         if pid == 0:
             self._child(files, stderr_end, limits)
         os.close(stderr_end)
-        test = _Test(number, pid, stderr, files, limits)
+        test = Test(number, pid, stderr, files, limits)
         if not self.tests:
             self.next_look = test.started + _LOOK_SECONDS
         for descriptor in (test.process, test.stderr):
             self.tests[descriptor] = test
             self.poll.register(descriptor, select.POLLIN)
 
-    def _end(self, test: _Test) -> bytes:
+    def _end(self, test: Test) -> bytes:
         """Collect a child that has ended. Returns the message to send. Raises OSError where it never was confined."""
         if self.walls.mode == "off":
             _kill_group(test.pid)
@@ -286,11 +200,11 @@ class Session:
             return []
         number, *limits = wire.TEST.unpack(message)
         if self.walls.allow_processes:
-            return [self._run_apart(number, files, _Limits(*limits))]
-        self._start(number, files, _Limits(*limits))
+            return [self._run_apart(number, files, Limits(*limits))]
+        self._start(number, files, Limits(*limits))
         return []
 
-    def _run_apart(self, number: int, files: list[int], limits: _Limits) -> bytes:
+    def _run_apart(self, number: int, files: list[int], limits: Limits) -> bytes:
         """Run one test in a copy of this process: who has made a pid namespace for its children cannot go back."""
         answer, answer_end = os.pipe()
         copy = os.fork()
