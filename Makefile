@@ -1,4 +1,5 @@
 # make demo    train a tiny model for two PPO steps with the real veRL, on whatever this machine has, and evaluate it
+# make learn   some ten minutes without a GPU: a tiny model learns to write programs; with one: MODEL_PATH=<a small chat model>
 # make test    linters and tests
 # make test-verl-versions    the reward inside the reward loop of each supported veRL release
 # make flash-attn    build flash-attn against the torch in the GPU environment
@@ -14,7 +15,7 @@ DEMO_VENV := .venv
 DEMO_DIR := runs/demo
 DEMO_DATA := $(DEMO_DIR)/data
 
-.PHONY: demo test test-verl-versions lint flash-attn clean
+.PHONY: demo learn test test-verl-versions lint flash-attn clean
 
 demo: $(DEMO_VENV)/.installed
 	$(DEMO_VENV)/bin/python data/generate.py --out $(DEMO_DATA)/raw
@@ -23,6 +24,9 @@ demo: $(DEMO_VENV)/.installed
 	PYTHON=$(CURDIR)/$(DEMO_VENV)/bin/python bash smoke/run.sh $(DEMO_DIR) $(DEMO_DATA)/train.parquet $(DEMO_DATA)/validation.parquet
 	PYTHON=$(CURDIR)/$(DEMO_VENV)/bin/python HF_HUB_OFFLINE=1 DATASETS="held_out humaneval" LOCAL_DATASETS=evaluation/problems \
 	    LIMIT=16 MAX_TOKENS=48 bash eval.sh $(DEMO_DIR)/run
+
+learn: $(DEMO_VENV)/.installed
+	PYTHON=$(CURDIR)/$(DEMO_VENV)/bin/python bash smoke/learn.sh runs/learn
 
 test: lint
 	$(CPU_VENV)/bin/python -m pytest $(PYTEST_ARGS)

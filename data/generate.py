@@ -1,6 +1,7 @@
 """Write the problem set of data/families.py in the raw schema of Eurus-2-RL-Data.
 
     python data/generate.py --out DIR [--seed 42] [--rows 1200] [--validation-rows 240] [--levels trivial easy harder]
+                            [--families NAME ...]
 
 DIR then holds train.parquet and validation.parquet, as the hub does, and a table of the rows of each kind is printed.
 The same options, seed and pyarrow give the same bytes. `rows()` gives the rows themselves without pyarrow.
@@ -14,13 +15,13 @@ import os
 import random
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run as a script, sys.path starts with data/
 
 from data.extras import BROKEN, broken_tests, long_statement, math_problem
-from data.families import FAMILIES, LEVELS, Family, Problem
+from data.families import FAMILIES, LEVELS, Family, Problem, select
 
 SYSTEM = """
 Work on the task below in steps. At each step choose one of these actions:
@@ -63,14 +64,14 @@ MAX_DRAWS = 200  # of one problem that must be a new one
 LINE_FAMILIES = ("reverse_list", "sort_list")
 
 
-def rows(split: str, n: int, seed: int = 42, levels: tuple[str, ...] = LEVELS) -> Iterator[dict]:
+def rows(split: str, n: int, seed: int = 42, families: Sequence[Family] = FAMILIES) -> Iterator[dict]:
     """Rows in the raw schema: n usable code rows and EXTRAS[split], shuffled; no statement occurs twice.
 
     In "train" the data_source is recipe_stdio, recipe_call or recipe_math. In "validation" half of the code rows are
     recipe_seen (families of the training split, other wordings and parameters), half recipe_unseen (whole families
     that training never shows).
     """
-    plan = _plan(split, n, levels)
+    plan = _plan(split, n, families)
     random.Random(f"{seed} {split} order").shuffle(plan)
     statements: set[str] = set()
     for index, (kind, source, family, number) in enumerate(plan):
@@ -82,7 +83,7 @@ def rows(split: str, n: int, seed: int = 42, levels: tuple[str, ...] = LEVELS) -
         else:
             raise ValueError(
                 f"the family {family.name if family else kind} has too few different problems for so many rows; "
-                "ask for fewer, or for more levels"
+                "ask for fewer, or for more families"
             )
         statements.add(statement)
         is_math = kind == "math"
@@ -99,26 +100,29 @@ def rows(split: str, n: int, seed: int = 42, levels: tuple[str, ...] = LEVELS) -
         }
 
 
-def counts(split: str, n: int, levels: tuple[str, ...] = LEVELS) -> dict[str, int]:
+def counts(split: str, n: int, families: Sequence[Family] = FAMILIES) -> dict[str, int]:
     """How many rows of each kind `rows` gives for these arguments."""
-    kinds = [kind for kind, *_ in _plan(split, n, levels)]
+    kinds = [kind for kind, *_ in _plan(split, n, families)]
     return {kind: kinds.count(kind) for kind in (*USABLE, "math", "too long", *BROKEN)}
 
 
-def _plan(split: str, n: int, levels: tuple[str, ...]) -> list[tuple[str, str, Family | None, int]]:
+def _plan(split: str, n: int, families: Sequence[Family]) -> list[tuple[str, str, Family | None, int]]:
     """(kind, data_source, family, number) of each row, families and layouts in turn."""
     if split not in EXTRAS:
         raise ValueError(f"there is no split {split!r}; use train or validation")
-    chosen = [family for family in FAMILIES if family.level in levels]
-    seen = [family for family in chosen if not family.unseen]
-    unseen = [family for family in chosen if family.unseen]
+    seen = [family for family in families if not family.unseen]
+    unseen = [family for family in families if family.unseen]
+    if not seen or (split == "validation" and not unseen):
+        raise ValueError(
+            "problems are needed of families that training shows, and for validation of some that it does not show"
+        )
     plan: list[tuple[str, str, Family | None, int]] = []
     if split == "train":
         for number, family, layout in _in_turn(seen, n):
             plan.append((layout, "recipe_call" if family.fn_name else "recipe_stdio", family, number))
     else:
-        for source, families, share in (("recipe_seen", seen, n - n // 2), ("recipe_unseen", unseen, n // 2)):
-            plan += [(layout, source, family, number) for number, family, layout in _in_turn(families, share)]
+        for source, its, share in (("recipe_seen", seen, n - n // 2), ("recipe_unseen", unseen, n // 2)):
+            plan += [(layout, source, family, number) for number, family, layout in _in_turn(its, share)]
     lines = [family for family in FAMILIES if family.name in LINE_FAMILIES]
     source = "recipe_stdio" if split == "train" else "recipe_seen"
     for kind, number in EXTRAS[split].items():
@@ -161,7 +165,7 @@ def ground_truth(problem: Problem, layout: str) -> str:
     return json.dumps({"fn_name": problem.fn_name, "inputs": arguments, "outputs": [[json.loads(t)] for t in outputs]})
 
 
-def write(out: Path, seed: int, sizes: dict[str, int], levels: tuple[str, ...] = LEVELS) -> dict[str, dict[str, int]]:
+def write(out: Path, seed: int, sizes: dict[str, int], families: Sequence[Family] = FAMILIES) -> dict[str, dict[str, int]]:
     """Write out/train.parquet and out/validation.parquet with `sizes` usable rows, and return the counts of each split.
 
     Both files are complete before either gets its name.
@@ -183,11 +187,11 @@ def write(out: Path, seed: int, sizes: dict[str, int], levels: tuple[str, ...] =
     with tempfile.TemporaryDirectory(prefix=".generate-", dir=out) as folder:
         for split, n in sizes.items():
             print(f"generating {n} problems for {split}", file=sys.stderr, flush=True)
-            table = pa.Table.from_pylist(list(rows(split, n, seed, levels)), schema=schema)
+            table = pa.Table.from_pylist(list(rows(split, n, seed, families)), schema=schema)
             pq.write_table(table, Path(folder, f"{split}.parquet"), compression="zstd")
         for split in sizes:
             os.replace(Path(folder, f"{split}.parquet"), out / f"{split}.parquet")
-    return {split: counts(split, n, levels) for split, n in sizes.items()}
+    return {split: counts(split, n, families) for split, n in sizes.items()}
 
 
 def _at_least_two(text: str) -> int:
@@ -203,10 +207,11 @@ def main() -> None:
     parser.add_argument("--rows", type=_at_least_two, default=1200, help="usable train rows (default 1200)")
     parser.add_argument("--validation-rows", type=_at_least_two, default=240, help="usable validation rows (default 240)")
     parser.add_argument("--levels", nargs="+", choices=LEVELS, default=LEVELS, help="only families of these levels")
+    parser.add_argument("--families", nargs="+", default=(), metavar="NAME", help="only these (data/catalogue has their names)")
     options = parser.parse_args()
     sizes = {"train": options.rows, "validation": options.validation_rows}
     try:
-        table = write(options.out, options.seed, sizes, tuple(options.levels))
+        table = write(options.out, options.seed, sizes, select(options.levels, options.families))
     except ImportError as error:
         sys.exit(f"generate.py needs pyarrow to write parquet ({error}); install it with: pip install pyarrow")
     except ValueError as error:

@@ -20,7 +20,7 @@ import pytest
 
 from code_reward import compute_score
 from data import generate
-from data.families import FAMILIES, LEVELS, Family, Problem
+from data.families import FAMILIES, LEVELS, Family, Problem, select
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -280,7 +280,7 @@ def test_validation_is_new_to_a_model_trained_on_train(raw):
 
 
 def test_levels_restrict_the_families():
-    rows = generate.rows("train", 46, levels=("trivial",))
+    rows = generate.rows("train", 46, families=select(("trivial",)))
     names = {name for row in rows if row["ability"] == "code" for name, _ in families_of(row["prompt"][1]["content"])}
     assert names == {family.name for family in FAMILIES if family.level == "trivial" and not family.unseen}
 
@@ -319,6 +319,23 @@ def test_bad_number_of_rows_is_refused(tmp_path, rows):
     done = run_generator("--out", str(tmp_path), f"--rows={rows}")
     assert done.returncode != 0 and "give an integer of 2 or more" in done.stderr
     assert "Traceback" not in done.stderr and not list(tmp_path.iterdir())
+
+
+def test_only_the_named_families(tmp_path):
+    import pyarrow.parquet as pq
+
+    names = ("--families", "sum_two", "upper_case", "list_minimum")
+    done = run_generator("--out", str(tmp_path), "--rows", "8", "--validation-rows", "4", *names)
+    assert done.returncode == 0, done.stderr
+    code = [
+        row for row in pq.read_table(tmp_path / "validation.parquet").to_pylist() if len(row["prompt"][1]["content"]) < 5000
+    ]
+    assert Counter(row["data_source"] for row in code if row["ability"] == "code") == {"recipe_seen": 2, "recipe_unseen": 2}
+
+    for wrong in (("--families", "no_such_family"), ("--families", "sum_two"), ("--families", "maze", "--levels", "easy")):
+        done = run_generator("--out", str(tmp_path / "none"), *wrong)
+        assert done.returncode != 0 and done.stderr.splitlines()[-1].startswith("generate.py: ")
+        assert "Traceback" not in done.stderr and not list((tmp_path / "none").glob("*"))
 
 
 def test_more_rows_than_a_family_has_problems_are_refused(tmp_path):

@@ -28,7 +28,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, P
 from transformers.utils import logging
 
 from code_reward import compute_score
-from data.families import FAMILIES, LEVELS, Family, Problem
+from data.families import LEVELS, Family, Problem, select
 from data.generate import ground_truth
 from preparation.prompts import build_prompt
 
@@ -37,9 +37,9 @@ IGNORED = -100  # label of tokens that the loss leaves out
 PREFACE = "Here is the code:"  # what an answer without a fence starts with; no Python, so such an answer earns nothing
 
 
-def trained_families(levels: Sequence[str]) -> list[Family]:
-    """The families of these levels that training shows."""
-    return [family for family in FAMILIES if family.level in levels and not family.unseen]
+def trained_families(levels: Sequence[str], names: Sequence[str] = ()) -> list[Family]:
+    """The families that training shows, of those that `select` gives."""
+    return [family for family in select(levels, names) if not family.unseen]
 
 
 def answer(problem: Problem, rng: random.Random, right: float, fenced: float) -> str:
@@ -144,6 +144,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--right", type=share, default=0.4, help="share of answers with a right program (default 0.4)")
     parser.add_argument("--fenced", type=share, default=0.5, help="share of answers in a Python block (default 0.5)")
     parser.add_argument("--levels", nargs="+", choices=LEVELS, default=("trivial", "easy"), help="default: trivial easy")
+    parser.add_argument("--families", nargs="+", default=(), metavar="NAME", help="only these, as for data/generate.py")
     parser.add_argument("--samples", type=int, default=128, help="answers judged at the end (default 128; 0: none)")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--seed", type=int, default=42)
@@ -154,6 +155,12 @@ def main() -> None:
     options = arguments()
     if options.out.exists():
         sys.exit(f"warm_up: {options.out} exists already: remove it or name another folder.")
+    try:
+        families = trained_families(options.levels, options.families)
+    except ValueError as error:
+        sys.exit(f"warm_up: {error}")
+    if not families:
+        sys.exit("warm_up: training shows none of these families; name others.")
     logging.disable_progress_bar()
     torch.manual_seed(options.seed)
     try:
@@ -165,7 +172,6 @@ def main() -> None:
         sys.exit(f"warm_up: {options.model} has no chat template; take an Instruct model.")
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
-    families = trained_families(options.levels)
     print(f"warm_up: {len(families)} families of problems, {options.right:.0%} right, {options.fenced:.0%} fenced", flush=True)
     train(model, tokenizer, families, options)
     if options.samples:
