@@ -33,7 +33,7 @@ REPEATS=${REPEATS:-1}                     # answers a problem: 1 is greedy, more
 TEMPERATURE=${TEMPERATURE:-0.8}           # of sampled answers to benchmarks; held_out has the run's
 MAX_TOKENS=${MAX_TOKENS:-2048}            # of an answer to a benchmark; held_out has the run's limit
 SEED=${SEED:-42}
-EVAL_BATCH_SIZE=${EVAL_BATCH_SIZE:-16}    # answers at a time
+EVAL_BATCH_SIZE=${EVAL_BATCH_SIZE:-}      # answers at a time; empty: 128 with vLLM, 16 without
 
 # --- where -----------------------------------------------------------------------------------------------------------
 EVAL_DIR=${EVAL_DIR:-}                    # empty: the run's folder eval
@@ -44,7 +44,7 @@ read -ra datasets <<<"$DATASETS"
 OPTIONS=(
     --datasets "${datasets[@]}" --limit "$LIMIT" --start-date "$LCB_START_DATE" --end-date "$LCB_END_DATE"
     --repeats "$REPEATS" --temperature "$TEMPERATURE" --max-tokens "$MAX_TOKENS" --seed "$SEED"
-    --batch-size "$EVAL_BATCH_SIZE" --hub "$DATASET_HUB"
+    --hub "$DATASET_HUB" ${EVAL_BATCH_SIZE:+--batch-size "$EVAL_BATCH_SIZE"}
     ${MODEL_PATH:+--base "$MODEL_PATH"} ${VAL_FILE:+--file "$VAL_FILE"} ${TRAIN_FILE:+--train "$TRAIN_FILE"}
     ${EVAL_DIR:+--out "$EVAL_DIR"} ${LOCAL_DATASETS:+--local "$LOCAL_DATASETS"}
 )

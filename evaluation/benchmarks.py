@@ -116,8 +116,11 @@ def what_decides(benchmark: str, model: str, settings: Settings, arguments: dict
     }
 
 
-def folder_of(out: Path, name: str, benchmark: str, decides: dict[str, Any]) -> Path:
-    return out / name / f"{benchmark}-{results.digest(decides)}"
+def place(out: Path, model: str, name: str, benchmark: str, settings: Settings) -> tuple[Path, dict[str, Any], dict[str, Any]]:
+    """(a benchmark's folder, EvalScope's dataset_args, what decides). Raises EvaluationError."""
+    arguments = dataset_arguments(benchmark, settings)
+    decides = what_decides(benchmark, model, settings, arguments)
+    return out / name / f"{benchmark}-{results.digest(decides)}", arguments, decides
 
 
 def engine(model: str, name: str, api_url: str | None) -> dict[str, Any]:
@@ -131,7 +134,9 @@ def engine(model: str, name: str, api_url: str | None) -> dict[str, Any]:
     return {"model": model, "eval_type": "llm_ckpt", "model_args": {"precision": precision, "device_map": device}}
 
 
-def task(benchmark: str, model: str, folder: Path, settings: Settings, arguments: dict[str, Any], api_url: str | None) -> Any:
+def task(
+    stage: str, benchmark: str, model: str, folder: Path, settings: Settings, arguments: dict[str, Any], api_url: str | None
+) -> Any:
     """EvalScope's TaskConfig for a benchmark's folder."""
     from evalscope.config import TaskConfig
 
@@ -143,7 +148,7 @@ def task(benchmark: str, model: str, folder: Path, settings: Settings, arguments
         dataset_hub=settings.hub,
         repeats=settings.repeats,
         generation_config=generation_arguments(settings, api_url is not None),
-        eval_batch_size=settings.batch_size,
+        eval_batch_size=settings.batch_size if stage == "generate" else os.cpu_count() or 1,
         seed=settings.seed,
         work_dir=str(folder),
         use_cache=str(folder),
@@ -208,8 +213,8 @@ def read_result(folder: Path, benchmark: str, settings: Settings, decides: dict[
     """
     problems: dict[str, list[float]] = defaultdict(list)
     for path in sorted((folder / "reviews" / folder.parent.name).glob(f"{benchmark}_*.jsonl")):
-        for line in path.read_text(encoding="utf-8").splitlines():
-            review = json.loads(line)["sample_score"]
+        for line in sorted(results.lines(path), key=lambda line: line["index"]):
+            review = line["sample_score"]
             metadata = review.get("sample_metadata") or {}
             name = str(metadata.get("task_id", review["group_id"]))
             scores = [x for key, x in review["score"]["value"].items() if key in SCORES]
@@ -245,16 +250,13 @@ def do(stage: str, out: Path, model: str, name: str, benchmark: str, settings: S
     Raises:
         EvaluationError: one sentence.
     """
-    arguments = dataset_arguments(benchmark, settings)
-    decides = what_decides(benchmark, model, settings, arguments)
-    folder = folder_of(out, name, benchmark, decides)
-    finished = results.read(folder / "result.json") if (folder / "result.json").exists() else None
-    if finished is not None and finished.settings["limit"] == settings.limit:
+    folder, arguments, decides = place(out, model, name, benchmark, settings)
+    if results.finished(folder, settings.limit):
         return folder
     folder.mkdir(parents=True, exist_ok=True)
     for path in folder.glob("predictions/*/*.jsonl"):
         results.drop_torn_line(path)
-    run_stage(stage, task(benchmark, model, folder, settings, arguments, api_url), settings.limit)
+    run_stage(stage, task(stage, benchmark, model, folder, settings, arguments, api_url), settings.limit)
     if refused := sum(map(drop_refused, folder.glob("predictions/*/*.jsonl"))):
         raise EvaluationError(
             f"{refused} prompts of {benchmark} and MAX_TOKENS={settings.max_tokens} are more than the model's length: lower it."

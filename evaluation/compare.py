@@ -17,72 +17,91 @@ import shlex
 import signal
 import subprocess
 import sys
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from evaluation import benchmarks, held_out, merge, results, run_config, serving
-from evaluation.results import EvaluationError
+from evaluation.results import EvaluationError, Result
 
 HELD_OUT = "held_out"
+AT_ONCE = {True: 128, False: 16}  # answers at a time, with a server and without
 
 
-def stage(words: list[str], dry: bool) -> list[Path]:
-    """Run one stage, `python -m` and the rest of the words; the folders that it finished. Never raises for its failure."""
+def stage(words: list[str], dry: bool) -> None:
+    """Run one stage, `python -m` and the rest of the words. It says itself what fails; what is missing then is seen later."""
     command = [sys.executable, "-m", *words]
     if dry:
         print(shlex.join(command))
-        return []
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        return
+    process = subprocess.Popen(command, stdout=sys.stderr)
     try:
-        output, _ = process.communicate()
+        process.wait()
     except BaseException:
         process.terminate()
         process.wait()
         raise
-    return [Path(line) for line in output.splitlines() if Path(line).is_dir()]
 
 
-def flags(settings: object, names: list[str]) -> list[str]:
+def flags(settings: benchmarks.Settings | held_out.Settings) -> list[str]:
     """Settings as command-line words; None and empty ones are left out."""
     words = []
-    for name in names:
-        value = getattr(settings, name)
-        if value not in (None, (), []):
+    for field in fields(settings):
+        value = getattr(settings, field.name)
+        if field.name != "batch_size" and value not in (None, ()):
             values = value if isinstance(value, tuple) else (value,)
-            words += [f"--{name.replace('_', '-')}", *map(str, values)]
+            words += [f"--{field.name.replace('_', '-')}", *map(str, values)]
     return words
 
 
-def evaluate(
-    name: str, model: str, wanted: list[str], shared: list[str], own: list[str], out: Path, batch_size: int, dry: bool
-) -> None:
-    """All answers of one model. What cannot be had is said by its stage, and missing in the table."""
-    where = ["--out", str(out), "--model", model, "--name", name, "--batch-size", str(batch_size)]
-    public = [x for x in wanted if x != HELD_OUT]
+@dataclass(frozen=True)
+class Plan:
+    """What is evaluated and how, the same for both models; own: the settings of held_out, where that is wanted."""
+
+    wanted: list[str]
+    public: benchmarks.Settings
+    own: held_out.Settings | None
+    out: Path
+    dry: bool
+
+    def result(self, name: str, model: str, benchmark: str) -> Path | None:
+        """Where the result of a model on a benchmark is or will be; None where the benchmark cannot be had."""
+        try:
+            if benchmark == HELD_OUT:
+                return held_out.place(self.out, model, name, self.own)[0] / "result.json"
+            return benchmarks.place(self.out, model, name, benchmark, self.public)[0] / "result.json"
+        except EvaluationError:
+            return None  # its stage says why
+
+    def pending(self, name: str, model: str) -> list[str]:
+        """The benchmarks that a model has no result of yet."""
+        places = {x: self.result(name, model, x) for x in self.wanted}
+        return [x for x, path in places.items() if path is None or not results.finished(path.parent, self.public.limit)]
+
+    def results(self, name: str, model: str) -> list[Result]:
+        """What there is."""
+        missing = self.pending(name, model)
+        return [results.read(self.result(name, model, x)) for x in self.wanted if x not in missing]
+
+    def run(self, own: str, public: str, name: str, model: str, more: list[str]) -> None:
+        """The stages, called `own` in held_out and `public` in benchmarks, of what has no result yet."""
+        pending = self.wanted if self.dry else self.pending(name, model)
+        words = ["--out", str(self.out), "--model", model, "--name", name, "--batch-size", str(self.public.batch_size), *more]
+        others = [x for x in pending if x != HELD_OUT]
+        if HELD_OUT in pending:
+            stage(["evaluation.held_out", own, *words, *flags(self.own)], self.dry)
+        if others:
+            stage(["evaluation.benchmarks", public, *words, "--datasets", *others, *flags(self.public)], self.dry)
+
+
+def generate(plan: Plan, name: str, model: str) -> None:
+    """All answers of one model that are missing."""
     with contextlib.ExitStack() as stack:
         served: list[str] = []
-        if serving.available() and not dry:
+        if not plan.dry and serving.available() and plan.pending(name, model):
             print(f"evaluation: starting vLLM for {name} ({model})", file=sys.stderr, flush=True)
-            log = out / name / "vllm.log"
-            served = ["--api-url", stack.enter_context(serving.server(model, name, log))]
-        if HELD_OUT in wanted:
-            stage(["evaluation.held_out", "generate", *where, *own, *served], dry)
-        if public:
-            stage(["evaluation.benchmarks", "generate", *where, "--datasets", *public, *shared, *served], dry)
-
-
-def review(
-    name: str, model: str, wanted: list[str], shared: list[str], own: list[str], out: Path, batch_size: int, dry: bool
-) -> list[Path]:
-    """Judge the answers of one model. Returns its result files."""
-    where = ["--out", str(out), "--model", model, "--name", name, "--batch-size", str(batch_size)]
-    public = [x for x in wanted if x != HELD_OUT]
-    folders: list[Path] = []
-    if HELD_OUT in wanted:
-        folders += stage(["evaluation.held_out", "judge", *where, *own], dry)
-    if public:
-        folders += stage(["evaluation.benchmarks", "review", *where, "--datasets", *public, *shared], dry)
-    return [folder / "result.json" for folder in folders]
+            server = serving.server(model, name, plan.out / name / "vllm.log", plan.public.seed)
+            served = ["--api-url", stack.enter_context(server)]
+        plan.run("generate", "generate", name, model, served)
 
 
 def known(names: list[str]) -> list[str]:
@@ -129,30 +148,28 @@ def run(arguments: argparse.Namespace) -> int:
     base = arguments.base or config.model
     if base is None:
         raise EvaluationError("Which model did the run start from? Name MODEL_PATH: the checkpoint lies in no run folder.")
-    settings = benchmarks.settings_of(arguments)
-    shared = flags(settings, [x.name for x in fields(settings) if x.name != "batch_size"])
-    own: list[str] = []
-    if HELD_OUT in wanted:
-        chosen = own_settings(arguments, config)
-        own = flags(chosen, [x.name for x in fields(chosen)])
-        if not arguments.dry_run:
-            held_out.check_files(chosen)
+    if arguments.batch_size is None:
+        arguments.batch_size = AT_ONCE[serving.available()]
+    own = own_settings(arguments, config) if HELD_OUT in wanted else None
+    if own and not arguments.dry_run:
+        held_out.check_files(own)
     target = merge.default_target(actor)
     out = arguments.out or target.parent.parent / "eval"
-    if arguments.dry_run:
+    plan = Plan(wanted, benchmarks.settings_of(arguments), own, out, arguments.dry_run)
+    if plan.dry:
         print(shlex.join([sys.executable, "-m", "evaluation.merge", str(actor), "--base", base]))
     else:
         merge.merge(actor, base=base)
     models = {"base": base, target.name: str(target)}
-    rest = (wanted, shared, own, out, arguments.batch_size, arguments.dry_run)
     for name, model in models.items():
-        evaluate(name, model, *rest)
-    found = [review(name, model, *rest) for name, model in models.items()]
+        generate(plan, name, model)
+    for name, model in models.items():
+        plan.run("judge", "review", name, model, [])
     stem = out / target.name
-    if arguments.dry_run:
+    if plan.dry:
         print(shlex.join([sys.executable, "-m", "evaluation.table", "--base", "...", "--trained", "...", "--out", str(stem)]))
         return 0
-    sides = [[results.read(path) for path in paths if path.exists()] for paths in found]
+    sides = [plan.results(name, model) for name, model in models.items()]
     from evaluation import table
 
     print(table.compare(*sides, wanted, stem), end="")
@@ -170,6 +187,7 @@ def main() -> None:
     parser.add_argument("--train", type=Path, nargs="*", default=[], help="files trained on; default: the run's")
     parser.add_argument("--dry-run", action="store_true", help="print the commands, run nothing")
     benchmarks.add_settings(parser)
+    parser.set_defaults(batch_size=None)
     # So that a server is stopped and a half-written stage ends when this process is asked to.
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, frame: sys.exit(128 + number))

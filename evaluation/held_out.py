@@ -135,6 +135,12 @@ def what_decides(model: str, settings: Settings) -> dict[str, Any]:
     }
 
 
+def place(out: Path, model: str, name: str, settings: Settings) -> tuple[Path, dict[str, Any]]:
+    """(the folder of a model's answers, what decides)"""
+    decides = what_decides(model, settings)
+    return out / name / f"held_out-{results.digest(decides)}", decides
+
+
 def generate(folder: Path, model: str, name: str, settings: Settings, api_url: str | None, batch_size: int) -> None:
     """Write the answers that are missing to answers.jsonl. Raises EvaluationError."""
     path = folder / "answers.jsonl"
@@ -226,10 +232,8 @@ def summarise(folder: Path, settings: Settings, decides: dict[str, Any]) -> resu
 def do(stage: str, out: Path, model: str, name: str, settings: Settings, api_url: str | None, batch_size: int) -> Path:
     """One stage. Returns its folder; a stage that is finished costs nothing. Raises EvaluationError."""
     check_files(settings)
-    decides = what_decides(model, settings)
-    folder = out / name / f"held_out-{results.digest(decides)}"
-    finished = results.read(folder / "result.json") if (folder / "result.json").exists() else None
-    if finished is not None and finished.settings["limit"] == settings.limit:
+    folder, decides = place(out, model, name, settings)
+    if results.finished(folder, settings.limit):
         return folder
     folder.mkdir(parents=True, exist_ok=True)
     if stage == "generate":

@@ -15,6 +15,7 @@ import argparse
 import contextlib
 import fcntl
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -162,9 +163,12 @@ def check(folder: Path, actor: Path, base: str | None) -> str:
 def locked(folder: Path) -> Iterator[None]:
     """One merge at a time writes to a folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    descriptor = os.open(folder, os.O_RDONLY)  # the folder itself, so that nothing is left in it
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(descriptor)
 
 
 def merge(checkpoint: Path, target: Path | None = None, lora_alpha: int | None = None, base: str | None = None) -> Path:

@@ -49,6 +49,12 @@ def read(path: Path) -> Result:
         raise EvaluationError(f"{path} is no result that can be read ({error}): remove it and evaluate again.") from error
 
 
+def finished(folder: Path, limit: int) -> bool:
+    """Whether a benchmark's folder has the result of so many problems."""
+    path = folder / "result.json"
+    return path.exists() and read(path).settings["limit"] == limit
+
+
 def write_text(path: Path, text: str) -> None:
     """Complete or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -17,7 +17,7 @@ from openai_stub import serve
 from evaluation import generation, held_out, results
 from evaluation.held_out import GREEDY, Settings
 from evaluation.results import EvaluationError
-from training import data_files
+from preparation import writing
 
 HANG = 600
 
@@ -39,8 +39,8 @@ def settings(tmp_path: Path) -> Settings:
     rows = [prepared_row(number, "ab"[number % 2], f"Problem {number}: add one.", tests) for number in range(4)]
     rows.append(prepared_row(4, "a", "Problem 4: " + "long " * 300, tests))
     rows.append(prepared_row(5, "b", "Problem 5: no tests.", {"inputs": [], "outputs": []}))
-    data_files.write_rows(tmp_path / "validation.parquet", rows)
-    data_files.write_rows(tmp_path / "train.parquet", [prepared_row(0, "a", "Something else.", tests)])
+    writing.write_rows(tmp_path / "validation.parquet", rows)
+    writing.write_rows(tmp_path / "train.parquet", [prepared_row(0, "a", "Something else.", tests)])
     return Settings(tmp_path / "validation.parquet", (tmp_path / "train.parquet",))
 
 
@@ -114,7 +114,7 @@ def test_a_limit_draws_the_same_problems(settings):
 def test_a_file_that_was_trained_on(settings, tmp_path):
     """The same problem in other letters' case and blanks."""
     rows = [prepared_row(0, "a", "PROBLEM 3:\n add   one.", {"inputs": ["1"], "outputs": ["1"]})]
-    data_files.write_rows(tmp_path / "train.parquet", rows)
+    writing.write_rows(tmp_path / "train.parquet", rows)
     command = [sys.executable, "-m", "evaluation.held_out", "generate", "--out", str(tmp_path / "out"), "--model", "x"]
     command += ["--name", "base", "--file", str(settings.file), "--train", str(settings.train[0])]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=script_environment(), timeout=HANG)

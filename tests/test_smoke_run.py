@@ -16,6 +16,7 @@ from conftest import ROOT, script_environment
 from leftovers import descendants, parents, wait_until
 
 from evaluation import generation, held_out, results
+from preparation import writing
 
 HANG = 1500  # seconds; far more than it takes, on any machine
 
@@ -122,7 +123,11 @@ def test_before_and_after(work):
     folder = work / "run" / "eval"
     assert (folder / "global_step_2.md").read_text() in text
     rows = json.loads((folder / "global_step_2.json").read_text())["rows"]
-    assert {(x["name"], x["problems"]) for x in rows} >= {("held_out", 4), ("humaneval", 4), ("gsm8k", 4)}
+    assert {(x["name"], x["problems"]) for x in rows} >= {
+        ("held_out", 4),
+        ("humaneval (own problems)", 4),
+        ("gsm8k (own problems)", 4),
+    }
     assert (folder / "global_step_2.png").is_file()
     files = {x: x.stat().st_mtime_ns for x in folder.glob("*/*/result.json")}
     assert len(files) == 6
@@ -132,19 +137,28 @@ def test_before_and_after(work):
 
 def test_held_out_answers_are_those_of_validation(work, prepared_data, tmp_path):
     """The same prompts, answers and scores as in veRL's own validation of the weights that were merged."""
-    validated = [json.loads(x) for x in (work / "run" / "validation" / "2.jsonl").read_text().splitlines()]
-    merged = str(work / "run" / "merged" / "global_step_2")
-    settings = held_out.Settings(prepared_data / "validation.parquet", max_prompt_tokens=384, max_tokens=48)
-    for stage in ("generate", "judge"):
-        folder = held_out.do(stage, tmp_path, merged, "trained", settings, None, 64)
+    check_against_validation(work / "run", prepared_data / "validation.parquet", tmp_path)
+
+
+def check_against_validation(run_folder: Path, file: Path, scratch: Path) -> None:
+    validated = [json.loads(x) for x in (run_folder / "validation" / "2.jsonl").read_text().splitlines()]
+    assert len(validated) == 32
+    merged = str(run_folder / "merged" / "global_step_2")
     tokenizer = generation.load_tokenizer(merged)
-    prompts = {
-        problem: tokenizer.decode(generation.prompt_tokens(tokenizer, row["prompt"]), skip_special_tokens=True)
-        for problem, row in held_out.problems_of(settings).items()
-    }
+
+    def prompt(row: dict) -> str:
+        return tokenizer.decode(generation.prompt_tokens(tokenizer, row["prompt"]), skip_special_tokens=True)
+
+    asked = {x["input"] for x in validated}
+    writing.write_rows(
+        scratch / "asked.parquet", [x for x in held_out.column(file, writing.SCHEMA.names) if prompt(x) in asked]
+    )
+    settings = held_out.Settings(scratch / "asked.parquet", max_prompt_tokens=384, max_tokens=48)
+    for stage in ("generate", "judge"):
+        folder = held_out.do(stage, scratch, merged, "trained", settings, None, 32)
+    prompts = {problem: prompt(row) for problem, row in held_out.problems_of(settings).items()}
     answers = {prompts[x["problem"]]: x["text"] for x in results.lines(folder / "answers.jsonl")}
     judged = {prompts[x["problem"]]: x for x in results.lines(folder / "judged.jsonl")}
-    assert len(validated) == 32
     same = [answers[x["input"]] == x["output"] for x in validated]
     assert sum(same) >= 30  # veRL's merger rounds the weights to bfloat16, so that a close call may fall otherwise
     for line, alike in zip(validated, same, strict=True):
