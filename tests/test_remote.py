@@ -223,7 +223,7 @@ def test_pauses_grow(service: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     pauses = []
     monkeypatch.setattr(remote, "FIRST_PAUSE_SECONDS", 0.5)
     monkeypatch.setattr(remote, "LONGEST_PAUSE_SECONDS", 30.0)
-    monkeypatch.setattr(remote.time, "sleep", pauses.append)
+    monkeypatch.setattr(remote, "_rest", pauses.append)
     service.faults += ["server error"] * 6 + ["too many requests"]
     (execution,) = remote.run_tests(service.url, ADD, [b"1 2\n"], LIMITS)
     assert execution.stdout == b"3\n"
@@ -236,7 +236,7 @@ def test_pauses_grow(service: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_wish_for_a_longer_pause_is_heard(service: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     pauses = []
     monkeypatch.setattr(remote, "LONGEST_PAUSE_SECONDS", 30.0)
-    monkeypatch.setattr(remote.time, "sleep", pauses.append)
+    monkeypatch.setattr(remote, "_rest", pauses.append)
     service.faults += ["too many requests"]
     assert score(service, ADD)["score"] == 1.0
     assert pauses == [7.0]

@@ -58,6 +58,7 @@ PATIENCE_SECONDS = 180.0  # after which no third attempt is made
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 30.0
 RETRIED = (408, 425, 429)  # beside all of 5xx
 
+_rest = time.sleep
 _chance = random.SystemRandom()  # the trainer's random numbers are its own
 _lock = threading.Lock()
 _clients: list[httpx.Client] = []
@@ -174,7 +175,7 @@ def _judged(url: str, job: dict[str, object], batch: list[bytes], limits: Limits
             break
         if attempt < ATTEMPTS:
             longest = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** (attempt - 1))
-            time.sleep(max(failure.pause, longest * _chance.uniform(0.5, 1)))
+            _rest(max(failure.pause, longest * _chance.uniform(0.5, 1)))
     message = f"SandboxFusion at {url}, attempt {attempt}: {failure}"
     return [Execution(Verdict.IE, ran=False, message=message)]
 
