@@ -26,6 +26,14 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def canary_asked() -> None:
+    """A process checks its verifier at the first response: here before any test, as some of them break it on purpose."""
+    from verifier import canary, options, scoring
+
+    canary.failure(scoring.judge_program, options.Options())
+
+
 def script_environment(**settings: str) -> dict[str, str]:
     """This environment without what a caller's shell may have set for the run scripts, and with these settings."""
     kept = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "PYTHONPATH", "LANG", "TMPDIR", "HF_HUB_OFFLINE")}
