@@ -144,7 +144,7 @@ def test_ray_workers_score_a_batch(dry_run, tiny_model: Path):
     from verl.utils import hf_tokenizer
 
     config = preflight.compose(dry_run(SINGLE, MODEL_PATH=str(tiny_model), REWARD_WORKERS="2"))
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     try:
         texts = [RIGHT, HALF_RIGHT, "nothing", RIGHT]
         result = RewardLoopManager(config).compute_rm_score(batch(hf_tokenizer(str(tiny_model)), texts))
