@@ -98,7 +98,12 @@ def test_killed_before_the_first_tracker(compose, tmp_path):
     save(tmp_path, 2)
     (tmp_path / "checkpoints" / resume.TRACKER).unlink()
     found = find(compose, tmp_path)
-    assert (found.step, found.fatal) == (2, False)
+    assert (found.step, found.fatal) == (
+        2,
+        False,
+    ) and f"{resume.TRACKER} is missing: the run goes on from step 2." in found.words
+    resume.prepare(tmp_path, found)
+    assert (tmp_path / "checkpoints" / resume.TRACKER).read_text() == "2"
 
 
 def test_killed_in_the_first_checkpoint(compose, tmp_path):
@@ -143,7 +148,13 @@ def test_a_path_that_is_given(compose, tmp_path):
     cut(bad / "data.pt")
     by_path = {"RESUME_MODE": "resume_path"}
     assert find(compose, tmp_path, f"trainer.resume_from_path={good}", **by_path) == resume.Resume(2)
-    assert find(compose, tmp_path, f"trainer.resume_from_path={bad}", **by_path).fatal
+    for path, words in (
+        (bad, "data.pt is cut short"),
+        ("null", "needs trainer.resume_from_path"),
+        ("/nowhere/global_step_3", "is missing"),
+    ):
+        found = find(compose, tmp_path, f"trainer.resume_from_path={path}", **by_path)
+        assert found.fatal and words in found.words
 
 
 # The logs.

@@ -40,28 +40,34 @@ def find(config: Any) -> Resume:
     if trainer.resume_mode == "disable":
         return Resume(0)
     if trainer.resume_mode == "resume_path":
-        folder = Path(trainer.resume_from_path).absolute()
-        step = int(folder.name.removeprefix("global_step_"))
-        wrong = problem(folder, config)
-        return Resume(step, f"{wrong}: set trainer.resume_from_path to another checkpoint." if wrong else "", bool(wrong))
+        return _given(Path(trainer.resume_from_path or "").absolute(), config)
     folder = Path(trainer.default_local_dir).absolute()
     tracker = folder / TRACKER
     named = _number(tracker)
     wrong = {step: problem(folder / f"global_step_{step}", config) for step in _steps(folder)}
-    if named is not None and not wrong.get(named, "missing"):
+    if named in wrong and not wrong[named]:
         return Resume(named)
     if not wrong and not tracker.exists():
         return Resume(0)
-    if named is None and tracker.exists():
-        first = f"{tracker} is cut short"
+    if named is None:
+        first = f"{tracker} is {'cut short' if tracker.exists() else 'missing'}"
     else:
-        first = wrong.get(named if named is not None else max(wrong)) or f"{folder}/global_step_{named} is missing"
+        first = wrong.get(named, f"{folder}/global_step_{named} is missing")
     whole = [step for step, what in wrong.items() if not what]
     if whole:
         return Resume(max(whole), f"{first}: the run goes on from step {max(whole)}.", mend=tracker)
     if not tracker.exists():
         return Resume(0, f"{first}: no checkpoint is whole, so the run starts at step 0.")
     return Resume(0, f"{first}, and no other checkpoint there is whole: delete {folder} to start at step 0.", fatal=True)
+
+
+def _given(folder: Path, config: Any) -> Resume:
+    step = folder.name.removeprefix("global_step_")
+    if not step.isdigit():
+        return Resume(0, "RESUME_MODE=resume_path needs trainer.resume_from_path=.../global_step_N.", fatal=True)
+    if wrong := problem(folder, config):
+        return Resume(int(step), f"{wrong}: set trainer.resume_from_path to another checkpoint.", fatal=True)
+    return Resume(int(step))
 
 
 def problem(folder: Path, config: Any) -> str:
