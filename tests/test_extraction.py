@@ -64,6 +64,12 @@ WITHOUT_AN_END = {
     "sample block without an end before": (f"```\n3 4\n```python\n{ADD}\n```", ADD),
     "fence glued to the code": (f"```python\n{ADD}```", ADD),
     "fence glued to the code, text after it": (f"```python\n{ADD}```\nThis adds.\n\nSample:\n```\n7\n```", ADD),
+    "fence glued to the code, text on its line": (f"```python\n{ADD}``` which adds them.\nDone.", ADD),
+    "fence glued to the code, after strings with fences": (
+        f"```python\nx = '```'  # ```\n{ADD};y = '```'``` Done",
+        f"x = '```'  # ```\n{ADD};y = '```'",
+    ),
+    "tildes in code": (fenced(f"x = ~~~5 + 1\n{ADD}", fence="~~~"), f"x = ~~~5 + 1\n{ADD}"),
     "closing fence far indented": (f"```python\n{ADD}\n      ```\nText.", ADD),
     "a blank block was opened last": (f"{fenced(ADD)}\nBetter:\n```python", ADD),
 }

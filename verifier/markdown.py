@@ -8,7 +8,7 @@ of its container). Besides, `<think>` is cut, with or without its opening or clo
 Not as in CommonMark, because models write so, and the letter of it gives text that no Python compiles:
 - Inside a triple-quoted string of a Python block nothing ends the block or the reasoning, if that string has an end.
 - Outside its strings a Python block ends at any line that starts with its fence, whatever the indentation and info
-  string, and at a fence glued to the end of a line. Any other block ends where a Python block of its own length opens.
+  string, and at a fence glued to a line's code. Any other block ends where a Python block of its own length opens.
 - In a list item the content of a Python block may stand to the left of the item's text.
 - HTML blocks are not known: a tag in the line before a fence does not swallow it.
 """
@@ -176,17 +176,28 @@ class _Reader:
             opening = FENCE.match(body)
             if opening and indent_of(rest, column) < 4 and not block.resume:
                 block.resume = (number, len(block.lines))
-        content = strip_columns(rest, block.indent, column)[0]
-        if body.endswith(block.fence) and self._kind_at(rest.rstrip(), len(rest.rstrip()) - 1) == "code":
-            block.lines.append(content.rstrip().rstrip(block.fence[0]))
+        if block.fence in body and (end := self._end_of_code(rest)) >= 0:
+            block.lines.append(strip_columns(rest[:end], block.indent, column)[0])
             return self._end(number)
-        block.lines.append(content)
+        block.lines.append(strip_columns(rest, block.indent, column)[0])
         if TRIPLE.search(rest):
             _, block.quote = literals(rest, block.quote, block.endless)
         return number + 1
 
-    def _kind_at(self, line: str, position: int) -> str:
-        return kind_at(literals(line, self.fence.quote, self.fence.endless)[0], position)
+    def _end_of_code(self, rest: str) -> int:
+        """Where a fence stands in a line's code, outside its strings and comments; -1 if nowhere.
+
+        Backticks mean nothing in Python, whatever follows them; tildes do, but not at the end of a line.
+        """
+        block = self.fence
+        spans = literals(rest, block.quote, block.endless)[0]
+        if block.fence[0] == "~":
+            end = len(rest.rstrip().rstrip("~"))
+            return end if rest.startswith(block.fence, end) and kind_at(spans, end) == "code" else -1
+        end = rest.find(block.fence)
+        while end >= 0 and kind_at(spans, end) != "code":
+            end = rest.find(block.fence, end + 1)
+        return end
 
     def _misread(self) -> bool:
         """Whether the block, at its end, is in a string that has kept lines from their meaning: it is no string, then."""
