@@ -99,14 +99,20 @@ def clean(row: dict | None, index: int, rules: Rules) -> tuple[Problem, str] | s
         statement.encode()
         encoded = ground_truth.encode()
         checker = row_checker(row.get("extra_info"), call_based=fn_name != "")
+        checker.encode()
     except UnicodeEncodeError:
         return "text is not valid Unicode"
     except gt.GroundTruthError:
         return "checker cannot be used"
     if fault := statement_fault(statement, fn_name, checker, rules, notes):
         return fault
-    style, source = str(reward_model.get("style") or "rule"), str(row.get("data_source") or "unknown")
-    return Problem(index, source, statement, fn_name, style, checker, sizes, sha1(encoded).digest(), +notes), ground_truth
+    style = str(reward_model.get("style") or "rule").encode(errors="replace").decode()
+    digest = sha1(encoded).digest()
+    return Problem(index, source_name(row), statement, fn_name, style, checker, sizes, digest, +notes), ground_truth
+
+
+def source_name(row: dict) -> str:
+    return str(row.get("data_source") or "unknown").encode(errors="replace").decode()
 
 
 def statement_fault(statement: str, fn_name: str, checker: str, rules: Rules, notes: Counter[str]) -> str:

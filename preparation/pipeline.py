@@ -16,7 +16,7 @@ import pyarrow as pa
 from tqdm import tqdm
 
 from preparation import card, difficulty, duplicates, lengths, writing
-from preparation.cleaning import Problem, Rules, clean
+from preparation.cleaning import Problem, Rules, clean, source_name
 from preparation.difficulty import Question, Sampling
 from preparation.duplicates import Task
 from preparation.reading import DataError, Source, file_digest, read_code_rows
@@ -89,11 +89,10 @@ def prepare(source: Source, settings: Settings) -> dict:
         if "validation" not in splits:
             splits["validation"] = hold_out(splits["train"], settings.seed)
         drop_duplicates(splits, settings, work / "duplicates.jsonl")
+        insist_on_rows(splits)
         if settings.sampling:
             limit_difficulty(splits["train"], settings.sampling, settings.out / "difficulty.jsonl")
-        for split in splits.values():
-            if not split.problems:
-                raise nothing_left(split)
+            insist_on_rows(splits)
         files = write_splits(splits, subset, settings, work)
         described = describe(source, splits, files, settings)
         card.write(work, described)
@@ -115,7 +114,7 @@ def read_split(name: str, source: Source, path: Path, rules: Rules) -> Split:
                     for position, row in zip(positions, rows, strict=True):
                         cleaned = clean(row, start + position, rules)
                         if isinstance(cleaned, str):
-                            split.count(cleaned, str((row or {}).get("data_source") or "unknown"))
+                            split.count(cleaned, source_name(row or {}))
                             continue
                         problem, ground_truth = cleaned
                         split.count("kept", problem.data_source)
@@ -141,8 +140,7 @@ def limit_length(split: Split, count: lengths.Counter, limit: int) -> None:
 def hold_out(train: Split, seed: int) -> Split:
     """Takes a tenth of the train rows, for a source without a validation split."""
     if len(train.problems) < 2:
-        if not train.problems:
-            raise nothing_left(train)
+        insist_on_rows({"train": train})
         raise DataError("the source has no validation split and only one usable row; give --validation-source a file")
     held = random.Random(seed).sample(list(train.problems), max(1, min(MAX_HELD_OUT, len(train.problems) // 10)))
     validation = Split("validation", train.path)
@@ -154,9 +152,11 @@ def hold_out(train: Split, seed: int) -> Split:
     return validation
 
 
-def nothing_left(split: Split) -> DataError:
-    why = ", ".join(f"{n:,} {reason}" for reason, n in split.outcomes.items() if n)
-    return DataError(f"no {split.name} row is left ({why or 'the source has no rows'})")
+def insist_on_rows(splits: dict[str, Split]) -> None:
+    for split in splits.values():
+        if not split.problems:
+            why = ", ".join(f"{n:,} {reason}" for reason, n in split.outcomes.items() if n)
+            raise DataError(f"no {split.name} row is left ({why or 'the source has no rows'})")
 
 
 def drop_duplicates(splits: dict[str, Split], settings: Settings, side_file: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from raw_rows import MATH, good_rows, raw_row, run, snapshot, source_folder, story, write_parquet, written
+from raw_rows import MATH, good_rows, raw_row, run, snapshot, source_folder, story, write_jsonl, write_parquet, written
 
 
 def changed(rows: list[dict], **columns: object) -> list[dict]:
@@ -160,3 +160,18 @@ def test_rows_without_an_ability_are_not_code(tmp_path: Path) -> None:
     source_folder(tmp_path / "raw", [*good_rows(2), {**raw_row("What?"), "ability": None}])
     assert run("--source", tmp_path / "raw", "--out", tmp_path / "out") == 0
     assert len(written(tmp_path / "out")) == 2
+
+
+def test_names_that_are_not_unicode_stop_nothing(tmp_path: Path) -> None:
+    broken = "\ud83d"
+    rows = [
+        *good_rows(2),
+        raw_row("Treble it.", data_source=broken),
+        raw_row("", data_source=broken),
+        raw_row("Quarter it.", extra_info={"checker": f"def check(a, b, c):\n    return {broken!r}\n{broken}"}),
+    ]
+    rows[2]["reward_model"]["style"] = broken
+    path = write_jsonl(tmp_path / "train.jsonl", rows)
+    validation = write_parquet(tmp_path / "validation.parquet", [raw_row("Halve it.")])
+    assert run("--source", path, "--validation-source", validation, "--out", tmp_path / "out") == 0
+    assert [row["data_source"] for row in written(tmp_path / "out")] == ["taco", "taco", "?"]
