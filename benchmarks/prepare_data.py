@@ -4,8 +4,9 @@
 
 Makes train.parquet and validation.parquet in the dataset's schema with a fixed seed: 455,261 rows of mathematics, then
 25,276 of code (and 1,024 of each), 1.7 GB, tests of a few bytes to a few megabytes. They are one row group a file, as
-pandas writes them and the hardest to read in pieces; --row-group-rows gives them several. Rows, bytes and the order are
-the real file's, the texts are random digits and words. A hundredth of the code rows repeat others, word for word or nearly.
+pandas writes them and the hardest to read in pieces; --row-group-rows gives them several. The numbers of rows and bytes are
+the real file's; code at the end is a guess, and the texts are random digits and words. A hundredth of the code rows repeat
+others, word for word or nearly.
 The ways, each in a process of its own, one after the other:
 
     recipe             datasets.load_dataset(folder)[split].to_pandas(), then the rows of ability "code"
