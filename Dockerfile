@@ -9,11 +9,11 @@
 # devel: vLLM and Triton compile kernels while they run. 13.0: the CUDA that requirements.txt's torch is built for.
 FROM nvidia/cuda:13.0.2-devel-ubuntu24.04
 
-# The distribution's Python is 3.12; its headers and the compiler are for Triton. Not pinned: Ubuntu keeps only the newest
-# build of a package.
+# The distribution's Python is 3.12; its headers and the compiler are for Triton, wget is for KubeRay's health checks.
+# Not pinned: Ubuntu keeps only the newest build of a package.
 # hadolint ignore=DL3008
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends build-essential python3 python3-dev python3-venv \
+    && apt-get install -y --no-install-recommends build-essential python3 python3-dev python3-venv wget \
     && rm -rf /var/lib/apt/lists/*
 
 ENV VIRTUAL_ENV=/opt/venv

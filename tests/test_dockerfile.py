@@ -61,7 +61,7 @@ def test_the_base_is_pinned_to_the_cuda_of_torch() -> None:
 
 def test_what_is_copied_is_there() -> None:
     sources = [word for line in instructions("COPY") for word in shlex.split(line)[:-1]]
-    assert sources == ["requirements.txt", "Makefile", "."]
+    assert sources[-1] == "." and "requirements.txt" in sources
     for source in sources:
         assert (ROOT / source).exists()
         assert source == "." or not ignored(ROOT / source)
