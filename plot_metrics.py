@@ -3,6 +3,7 @@
     python3 plot_metrics.py RUN                curves.png and curves.html in RUN
     python3 plot_metrics.py RUN1 RUN2          laid over each other, in the current folder
     python3 plot_metrics.py RUN --follow       a line a step, while the run goes on
+    python3 plot_metrics.py RUN --steps        the same lines of the steps so far
     python3 plot_metrics.py RUN --check        what is wrong with it, a line each; exit code 1 if something is
     python3 plot_metrics.py RUN --samples 40   prompts, responses, programs and verdicts of step 40, worst and best first
     python3 plot_metrics.py RUN --rerun        the page, with what its samples' programs print on the tests that they fail
@@ -33,6 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a run directory or a metrics file")
     parser.add_argument("--out", type=Path, help="folder for curves.png and curves.html")
     parser.add_argument("--follow", action="store_true", help="print a line a step until Ctrl-C")
+    parser.add_argument("--steps", action="store_true", help="print a line a step of those so far")
     parser.add_argument(
         "--check", action="store_true", help="print warnings, exit 1 if there are any; with --follow: at the first"
     )
@@ -44,10 +46,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that cannot show a character is no reason to fail
     try:
         runs = [open_run(path) for path in chosen.runs]
-        if len(runs) > 1 and (chosen.follow or chosen.samples is not None):
-            raise RunError("--follow and --samples show one run: name only one.")
-        if chosen.follow:
-            return _follow(runs[0], chosen.check)
+        if len(runs) > 1 and (chosen.follow or chosen.steps or chosen.samples is not None):
+            raise RunError("--follow, --steps and --samples show one run: name only one.")
+        if chosen.follow or chosen.steps:
+            return _follow(runs[0], chosen.check, once=chosen.steps)
         for run in runs:
             read(run)
         if chosen.check:
@@ -68,8 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _follow(run: Run, check: bool) -> int:
-    for line in follow.follow(run):
+def _follow(run: Run, check: bool, once: bool) -> int:
+    for line in follow.follow(run, once=once):
         print(line, flush=True)
         if check and line.startswith("[warning]"):
             return 1

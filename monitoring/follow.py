@@ -38,8 +38,11 @@ def step_lines(found: Curves, step: int) -> list[str]:
     return lines
 
 
-def follow(run: Run, wait: Callable[[float], None] = time.sleep) -> Iterator[str]:
-    """Yield the lines of the steps so far and then of each new one, and each warning when it begins to hold. Never ends."""
+def follow(run: Run, wait: Callable[[float], None] = time.sleep, once: bool = False) -> Iterator[str]:
+    """Yield the lines of the steps so far and then of each new one, and each warning when it begins to hold.
+
+    Ends with the steps so far if `once`, else never.
+    """
     seen = -1
     printed: dict[int, str] = {}  # step -> what was known of it; a resumed run repeats steps
     warned: set[str] = set()
@@ -56,6 +59,8 @@ def follow(run: Run, wait: Callable[[float], None] = time.sleep) -> Iterator[str
             now = [finding for finding in findings(found) if not finding.over]
             yield from (f"[warning] {finding.line()}" for finding in now if finding.rule not in warned)
             warned = {finding.rule for finding in now}
+        if once:
+            return
         wait(POLL_SECONDS)
 
 

@@ -78,3 +78,6 @@ else
     # shellcheck source=smoke/settings.sh
     (source "$here/smoke/settings.sh" && bash "$here/run_qwen_coder_ppo_single_gpu.sh" "${CPU_OVERRIDES[@]}" "${options[@]}")
 fi
+
+"$PYTHON" "$here/plot_metrics.py" "$RUN_DIR" --steps
+"$PYTHON" "$here/plot_metrics.py" "$RUN_DIR"

@@ -139,6 +139,13 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
     assert done.stdout.startswith("[Step 1]") and done.stderr == ""
 
 
+def test_the_steps_so_far_are_printed_once() -> None:
+    done = plot(RUNS / "metrics_learning.jsonl", "--steps")
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("[Step 0]  val") and lines[-1].startswith("[Step 17] train")
+
+
 def test_following_ends_at_the_first_warning_with_check(tmp_path: Path) -> None:
     cut = made_runs.make(tmp_path / "cut", 40, {"response_length/clip_ratio": lambda step: 0.95})
     done = plot(cut, "--follow", "--check")
