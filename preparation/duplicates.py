@@ -6,7 +6,7 @@ sets, so nothing is called near by chance (a pair close to the threshold may be 
 Benchmark: that share of the shingles of a benchmark's task stands in the statement, however long the statement is.
 
 Validation stays as it is, and of train the first row stays. Rows are compared with those that stay, so every partner
-named can be looked up in what was written.
+named can be looked up in what was written, unless difficulty drops it later.
 """
 
 from __future__ import annotations
