@@ -15,6 +15,8 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -93,16 +95,16 @@ def test_nothing_in_it_weakens_the_isolation() -> None:
 
 
 @pytest.fixture(scope="module")
-def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("image") / "recipe"
-    for path in copied():
-        target = folder / path.relative_to(ROOT)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(path, target)
-    for part in (folder, *folder.rglob("*"), *folder.parents[:3]):
-        if part.is_relative_to("/tmp") and part != Path("/tmp"):
+def image() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as name:  # not pytest's own folder, which it keeps closed to other users
+        folder = Path(name) / "recipe"
+        for path in copied():
+            target = folder / path.relative_to(ROOT)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, target)
+        for part in (folder.parent, folder, *folder.rglob("*")):
             part.chmod(0o755)
-    return folder
+        yield folder
 
 
 @pytest.mark.parametrize("user", ["self", "nobody"])
