@@ -246,7 +246,10 @@ def test_gsm8k_with_the_mock_model(tmp_path, monkeypatch):
     """In this process, so that EvalScope's own mock model can be given its answers."""
     from evalscope.api.model import ModelOutput
 
-    texts = iter(["16 rolls: \\boxed{16}", "ANSWER: \\boxed{35}", "It is \\boxed{38}.", "I cannot say."])
+    target = tmp_path / "escaped"
+    attack = f"__import__('os').system('touch {target}')"
+    hostile = f"{attack} = 8 and \\boxed{{{attack}}} and ${attack}$"  # what is parsed as mathematics must not be executed
+    texts = ["16 rolls: \\boxed{16}", "ANSWER: \\boxed{35}", "It is \\boxed{38}.", hostile]
     outputs = [ModelOutput.from_content(model="mock", content=text) for text in texts]
     mock = {"model": "mock", "eval_type": "mock_llm", "model_args": {"custom_outputs": outputs}}
     monkeypatch.setattr(benchmarks, "engine", lambda *words: mock)
@@ -254,6 +257,7 @@ def test_gsm8k_with_the_mock_model(tmp_path, monkeypatch):
     for name in ("generate", "review"):
         folder = benchmarks.do(name, tmp_path, "some/model", "base", "gsm8k", settings, None)
     assert list(results.read(folder / "result.json").problems.values()) == [[1.0], [0.0], [1.0], [0.0]]
+    assert not target.exists()
 
 
 def test_a_tiny_real_model(tmp_path, tiny_model):
