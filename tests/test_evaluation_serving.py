@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, script_environment
 
-from evaluation import serving
+from evaluation import results, serving
 from evaluation.results import EvaluationError
 
 STUB = [sys.executable, str(ROOT / "tests" / "openai_stub.py"), "{port}"]
@@ -84,3 +85,38 @@ def test_the_command(monkeypatch):
     assert words[-3:] == ["--gpu-memory-utilization", "0.5", "--enforce-eager"]
     for name, value in (("--model", "some/model"), ("--port", "8123"), ("--generation-config", "vllm"), ("--seed", "7")):
         assert words[words.index(name) + 1] == value
+
+
+def test_both_models_are_served_once_for_everything(tmp_path, tiny_model):
+    """eval.sh where there is a GPU and vLLM; both are made up here, the rest is real."""
+    bin_folder, package = tmp_path / "bin", tmp_path / "site" / "vllm" / "entrypoints" / "openai"
+    bin_folder.mkdir()
+    (bin_folder / "nvidia-smi").write_text("#!/bin/sh\necho GPU 0\n")
+    (bin_folder / "nvidia-smi").chmod(0o755)
+    package.mkdir(parents=True)
+    for folder in (package, package.parent, package.parent.parent):
+        (folder / "__init__.py").touch()
+    (package / "api_server.py").write_text(
+        f"import sys\nsys.path.insert(0, {str(ROOT / 'tests')!r})\nfrom openai_stub import make\n"
+        "print('served', sys.argv[sys.argv.index('--model') + 1], flush=True)\n"
+        "make(int(sys.argv[sys.argv.index('--port') + 1]), lambda request: 'ok', []).serve_forever()\n"
+    )
+    run = tmp_path / "run"
+    actor = run / "checkpoints" / "global_step_1" / "actor"
+    actor.mkdir(parents=True)
+    (actor / "model_world_size_1_rank_0.pt").touch()
+    (run / "config.yaml").write_text(f"actor_rollout_ref: {{model: {{path: {tiny_model}}}}}\n")
+    shutil.copytree(tiny_model, run / "merged" / "global_step_1")  # merged already
+    (run / "merged" / "global_step_1" / "model.safetensors").touch()  # as weights are told apart
+    settings = {"DATASETS": "humaneval gsm8k", "LOCAL_DATASETS": "evaluation/problems", "LIMIT": "2"}
+    environment = script_environment(**settings)
+    environment |= {"PATH": f"{bin_folder}:{environment['PATH']}", "PYTHONPATH": f"{tmp_path / 'site'}:{ROOT}"}
+    command = ["bash", str(ROOT / "eval.sh"), str(actor.parent)]
+    for _ in range(2):  # the second time everything is there, and no server is started
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900)
+        assert done.returncode == 0, done.stderr[-3000:]
+    for name, model in (("base", tiny_model), ("global_step_1", run / "merged" / "global_step_1")):
+        assert (run / "eval" / name / "vllm.log").read_text() == f"served {model}\n"
+        found = [results.read(x) for x in (run / "eval" / name).glob("*/result.json")]
+        assert sorted(x.benchmark for x in found) == ["gsm8k", "humaneval"] and all(len(x.problems) == 2 for x in found)
+    assert "| humaneval (own problems) | pass@1 | 0.000 | 0.000 |" in done.stdout
