@@ -158,7 +158,7 @@ class _Reader:
         if body.startswith(block.fence) and indent_of(rest, column) < 4:
             if not body.lstrip(block.fence[0]).strip():
                 return self._end(number)
-            opening = FENCE.match(body)
+            opening = _opening(body)
             if opening and language(opening[2]) == "python":
                 return self._open(number, opening, indent_of(rest, column))
         block.lines.append(strip_columns(rest, block.indent, column)[0])
@@ -169,11 +169,11 @@ class _Reader:
         body = rest.strip(" \t")
         if body.startswith(block.fence):
             if not block.quote:
-                opening = FENCE.match(body)
+                opening = _opening(body)
                 if not body.strip(block.fence[0]) or not opening:
                     return self._end(number)
                 return self._open(number, opening, indent_of(rest, column))
-            opening = FENCE.match(body)
+            opening = _opening(body)
             if opening and indent_of(rest, column) < 4 and not block.resume:
                 block.resume = (number, len(block.lines))
         if block.fence in body and (end := self._end_of_code(rest)) >= 0:
@@ -234,7 +234,7 @@ class _Reader:
                 self.paragraph = line != ""
                 return number + 1
             if line[0] in "`~":
-                opening = FENCE.match(line.strip(" \t"))
+                opening = _opening(line.strip(" \t"))
                 self.paragraph = not opening
                 return self._open(number, opening, 0) if opening else number + 1
         rest, column, depth = self._descend(line)
@@ -246,7 +246,7 @@ class _Reader:
             self.paragraph = False
         rest, column = self._enter(rest, column)
         indent, body = indent_of(rest, column), rest.strip(" \t")
-        opening = FENCE.match(body) if indent < 4 else None
+        opening = _opening(body) if indent < 4 else None
         text = bool(body) and not opening and not body.startswith("#") and not _is_rule(body)
         self.paragraph = text and (self.paragraph or indent < 4)
         return self._open(number, opening, indent) if opening else number + 1
@@ -351,6 +351,9 @@ class _Reader:
         ends = [start, *itertools.chain(*inside), end]
         shown = [self.text[a:b] for a, b in zip(ends[::2], ends[1::2], strict=True)]
         return "\n".join(filter(None, shown))
+
+
+_opening = remembered(FENCE.match)
 
 
 @remembered

@@ -8,7 +8,7 @@ from __future__ import annotations
 import bisect
 import functools
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import TypeVar
 
 NAME = re.compile(r"(?:c|i|micro)?py(?:thon|py)?-?[23]?(?:\.\d+)*$")  # not pycon and its kin: a console's transcript
@@ -37,7 +37,7 @@ def remembered(function: Callable[..., _Answer]) -> Callable[..., _Answer]:
     short = functools.lru_cache(4096)(function)
 
     @functools.wraps(function)
-    def ask(line: str, *others: int) -> _Answer:
+    def ask(line: str, *others: object) -> _Answer:
         return short(line, *others) if len(line) < LONGEST_REMEMBERED else function(line, *others)
 
     return ask
@@ -59,10 +59,11 @@ def _is_python(word: str) -> bool:
     return NAME.match(word) is not None or word.endswith(".py")
 
 
-Spans = list[tuple[int, int, str]]  # start, end, and kind: "string", "triple" or "comment"
+Spans = list[tuple[int, int, str]]  # never changed once made; start, end, and kind: "string", "triple" or "comment"
 
 
-def literals(line: str, quote: str | None, endless: Collection[str] = ()) -> tuple[Spans, str | None]:
+@remembered
+def literals(line: str, quote: str | None, endless: tuple[str, ...] = ()) -> tuple[Spans, str | None]:
     """The strings and the comment in a line of Python at whose start the triple quote `quote` is open (None: none).
 
     Returns where they stand, and the triple quote that is open at the end. The triple quotes in `endless` open nothing, nor
