@@ -55,6 +55,7 @@ class Test:
         self.killed = wire.NOT_KILLED
         self.written = 0
         self.started = time.monotonic()
+        self.due = 0.0  # seconds from the last look until it can be over its next limit, on one core
 
     def drain(self) -> int | None:
         """Move what waits on stderr into the ring, inside the kernel. 0: every writer is gone; None: nothing waits."""
@@ -86,6 +87,8 @@ class Test:
         elif not self.said_over and (cpu > limits.soft_cpu or self._overslept(elapsed, limits.soft_wall)):
             self.said_over = True
             return True
+        next_cpu, next_wall = (limits.cpu, limits.wall) if self.said_over else (limits.soft_cpu, limits.soft_wall)
+        self.due = min(next_cpu - cpu, next_wall - elapsed)
         return False
 
     def _overslept(self, elapsed: float, wall: float) -> bool:

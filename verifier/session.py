@@ -24,7 +24,8 @@ from verifier.walls import Walls, confine, confine_session
 
 _COMPILE_CPU_SECONDS = 20
 _COMPILE_MEMORY_BYTES = 4 << 30
-_LOOK_SECONDS = 0.05  # between two looks at the running tests
+_LOOK_SECONDS = 0.05  # between two looks at the running tests,
+_CLOSE_LOOK_SECONDS = 0.005  # or as little as this where one is about to reach a limit
 # A thread's stack is reserved as address space long before it is memory: programs ask for 512 MB and touch little.
 _ADDRESS_SPACE_SLACK = 768 << 20
 _FILES_OPEN = 128
@@ -186,7 +187,8 @@ class Session:
         if self.tests and time.monotonic() >= self.next_look:
             over = [test.number for test in set(self.tests.values()) if test.look(self.resident, self.walls.scratch)]
             messages += [wire.OVER + wire.STOP.pack(number) for number in over]
-            self.next_look = time.monotonic() + _LOOK_SECONDS
+            due = min(test.due for test in self.tests.values()) if self.tests else _LOOK_SECONDS
+            self.next_look = time.monotonic() + min(_LOOK_SECONDS, max(_CLOSE_LOOK_SECONDS, due))
         return messages
 
     def _take_request(self) -> list[bytes]:
