@@ -13,10 +13,9 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from training.preflight import Finding
+from training.finding import Finding
 
 CONNECT_SECONDS = 10
 LOOK_SECONDS = 300  # for one node: a worker's start, on a machine with too much to do, and the reward's self-test
@@ -26,7 +25,7 @@ def check_cluster(config: Any) -> Iterator[Finding]:
     """Join the cluster that the run would join and look at each of its nodes. Nothing where the run starts its own Ray."""
     from omegaconf import OmegaConf
 
-    from training.preflight import Finding, data_files
+    from training.preflight import data_files
 
     options = OmegaConf.to_container(config.get("ray_kwargs", config).ray_init, resolve=True)
     if options.get("address", "local") == "local":
@@ -62,8 +61,6 @@ def _connect(address: str) -> None:
 
 
 def _gpus(nodes: Sequence[dict[str, Any]], config: Any) -> Iterator[Finding]:
-    from training.preflight import Finding
-
     wanted, each = config.trainer.nnodes, config.trainer.n_gpus_per_node
     able = sum(node["Resources"].get("GPU", 0) >= each for node in nodes)
     if able < wanted:
