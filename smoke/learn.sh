@@ -31,10 +31,11 @@ if nvidia-smi >/dev/null 2>&1 && "$PYTHON" -c 'import sys, torch; sys.exit(not t
     WARM_UP=(--steps "${WARM_UP_STEPS:-300}" --learning-rate "${WARM_UP_LR:-1e-4}")
     export MAX_PROMPT_LENGTH=${MAX_PROMPT_LENGTH:-512} MAX_RESPONSE_LENGTH=${MAX_RESPONSE_LENGTH:-256}
     export TRAIN_BATCH_SIZE=${TRAIN_BATCH_SIZE:-128} PPO_MINI_BATCH_SIZE=${PPO_MINI_BATCH_SIZE:-32}
-    export ACTOR_LR=${ACTOR_LR:-1e-5} CRITIC_LR=${CRITIC_LR:-1e-5}
+    export ACTOR_LR=${ACTOR_LR:-2e-5} CRITIC_LR=${CRITIC_LR:-1e-5}
     export TOTAL_TRAINING_STEPS=${TOTAL_TRAINING_STEPS:-30} MAX_TOKENS_PER_GPU=${MAX_TOKENS_PER_GPU:-16384}
 else
     gpu=no
+    export HF_HUB_OFFLINE=1                       # nothing is downloaded
     start=${MODEL_PATH:-$WORK/model}
     LEVELS=${LEVELS:-trivial}
     # What takes no number from the problem into the program: to copy one is beyond a model of this size. 15 in training.
@@ -50,7 +51,7 @@ fi
 export TOTAL_EPOCHS=$TOTAL_TRAINING_STEPS  # an epoch has one step at least
 export SAVE_FREQ=${SAVE_FREQ:-$TOTAL_TRAINING_STEPS} TEST_FREQ=${TEST_FREQ:-5}
 export CODE_REWARD_TIMEOUT=${CODE_REWARD_TIMEOUT:-2}  # these problems need milliseconds
-export HF_HUB_OFFLINE=${HF_HUB_OFFLINE:-1} EXPERIMENT_NAME=${EXPERIMENT_NAME:-learn} RUN_DIR="$WORK/run"
+export EXPERIMENT_NAME=${EXPERIMENT_NAME:-learn} RUN_DIR="$WORK/run"
 export TRAIN_FILE="$WORK/data/train.parquet" VAL_FILE="$WORK/data/validation.parquet"
 
 read -ra levels <<<"$LEVELS"
