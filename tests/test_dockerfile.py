@@ -80,7 +80,7 @@ def test_flash_attn_is_built_as_the_makefile_says(tmp_path: Path) -> None:
     (run,) = (line for line in instructions("RUN") if "FLASH_ATTN" in line)
     assert 'make flash-attn DEMO_VENV="$VIRTUAL_ENV"' in run and "FLASH_ATTN=0" in instructions("ARG")
     (tmp_path / ".installed").touch()
-    command = ["make", "-n", "flash-attn", f"DEMO_VENV={tmp_path}"]
+    command = ["make", "--no-print-directory", "-n", "flash-attn", f"DEMO_VENV={tmp_path}"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     commands = done.stdout.splitlines()

@@ -27,6 +27,7 @@ from training import preflight
 
 NODES = 3
 PROMPTS = 60
+HANG_SECONDS = 240
 RIGHT = "```python\nprint(sum(map(int, input().split())))\n```"
 WRONG = "```python\nprint('no')\n```"
 SLOW = "```python\nimport time\ntime.sleep(1)\nprint(sum(map(int, input().split())))\n```"
@@ -66,17 +67,18 @@ class Run:
         if asyncio.iscoroutine(self.agents):
             self.agents = asyncio.run(self.agents)
         self.buffer = ReplayBuffer("sync", config.trainer, None, "drop", {}, poll_interval=0.2)
-        self.places = self.where()
+        self.places = self.where(self.reward_workers)
+        self.agent_nodes = set(self.where(self.agents.agent_loop_workers).values())
 
-    def where(self) -> dict[int, str]:
-        """{pid: node} of the reward workers."""
+    def where(self, workers: list[Any]) -> dict[int, str]:
+        """{pid: node} of these workers."""
 
         def here(_: Any) -> tuple[int, str]:
             import os
 
             return os.getpid(), ray.get_runtime_context().get_node_id()
 
-        return dict(ray.get([worker.__ray_call__.remote(here) for worker in self.reward_workers], timeout=300))
+        return dict(ray.get([worker.__ray_call__.remote(here) for worker in workers], timeout=300))
 
     def generate(self, wishes: list[str], step: int) -> None:
         """What the trainer does at the start of a step."""
@@ -102,6 +104,15 @@ class Run:
 
     def scores(self, step: int, size: int) -> list[float]:
         """What the trainer would train on: the rewards of the responses that are left of a step's batch."""
+        from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
+
+        until, wait = time.monotonic() + HANG_SECONDS, ReplayBuffer._wait_for_next_poll
+
+        def wait_no_longer(*arguments: Any) -> float:
+            assert time.monotonic() < until, "the trainer would wait for ever"
+            return wait(self.buffer, *arguments)
+
+        self.buffer._wait_for_next_poll = wait_no_longer
         batch, _ = self.buffer.sample(step, "train", size)
         fields = self.tq.kv_batch_get(keys=batch.keys, partition_id="train", select_fields=["rm_scores"])
         self.tq.kv_clear(keys=batch.keys, partition_id="train")
@@ -151,7 +162,9 @@ def test_a_share_for_each_node_and_one_is_killed(cluster, dry_run, tiny_model: P
     assert min(shares.values()) > PROMPTS // NODES // 4
 
     run.generate(["slow"] * PROMPTS, step=2)
-    victim = next(node for node in cluster.list_all_nodes() if node.node_id in shares and not node.head)
+    # A node with reward workers only: without its agent workers the trainer would wait for ever (docs/multi_node.md).
+    able = [node for node in cluster.list_all_nodes() if node.node_id in shares and not node.head]
+    victim = next(node for node in able if node.node_id not in run.agent_nodes)
     while run.judged()[victim.node_id] <= shares[victim.node_id] + 1:
         time.sleep(0.1)
     cluster.remove_node(victim, allow_graceful=False)
