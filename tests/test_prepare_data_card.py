@@ -102,8 +102,9 @@ def test_exact_lengths_are_the_tokens_of_each_prompt_alone(tiny_model: Path) -> 
     assert lengths.token_counter(str(tiny_model))(prompts) == single
 
 
-def test_a_batch_is_encoded_by_other_threads_than_this_one(tiny_model: Path) -> None:
+def test_a_batch_is_encoded_by_other_threads_than_this_one(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Which is what makes it parallel; CPU time, so a busy machine does not matter."""
+    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "true")  # what veRL switches off where other tests have imported it
     count = lengths.token_counter(str(tiny_model))
     prompts = [build_prompt("Add the numbers. " * 200, None)] * 64
     count(prompts[:1])

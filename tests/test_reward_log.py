@@ -90,7 +90,7 @@ def test_waiting_for_a_core_is_told_apart(log_dir: Path) -> None:
     rows = lines(log_dir)
     assert [row["score"] for row in rows] == [1.0] * count
     assert max(row["queue_seconds"] for row in rows) > 0.25
-    assert all(row["queue_seconds"] + 0.6 <= row["wall_seconds"] for row in rows)
+    assert all(row["queue_seconds"] + 0.3 <= row["wall_seconds"] for row in rows)  # its two tests may sleep side by side
 
 
 def test_a_file_is_followed_by_the_next(log_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
