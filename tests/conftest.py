@@ -22,8 +22,9 @@ sys.path.insert(0, str(ROOT))
 os.environ["PYTHONPATH"] = str(ROOT)
 os.environ["HF_HUB_OFFLINE"] = "1"
 
-# A shell that starts the tests in the background has them ignore Ctrl-C, and so would every process that they start.
+# A shell that starts the tests in the background has them ignore Ctrl-C, nohup a hang-up, and so would every process of theirs.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session", autouse=True)
