@@ -1,5 +1,5 @@
 # make demo    train a tiny model for two PPO steps with the real veRL, on whatever this machine has, and evaluate it
-# make learn   some ten minutes without a GPU: a tiny model learns to write programs; with one: MODEL_PATH=<a small chat model>
+# make learn   without a GPU a tiny model learns to write programs; with one: MODEL_PATH=<a small chat model>
 # make test    linters and tests
 # make test-verl-versions    the reward inside the reward loop of each supported veRL release
 # make flash-attn    build flash-attn against the torch in the GPU environment

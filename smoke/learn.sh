@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A model that learns, from nothing to a curve: problems of this project, a deliberately imperfect supervised start, then PPO
-# through the real run script. Without a GPU a tiny model is made on the spot and learns in some ten minutes on two cores.
+# through the real run script. Without a GPU a tiny model is made on the spot, and two cores will do.
 #
 #   bash smoke/learn.sh WORK                                           on a CPU; further arguments are veRL options
 #   MODEL_PATH=HuggingFaceTB/SmolLM2-135M-Instruct bash smoke/learn.sh WORK       with a GPU
