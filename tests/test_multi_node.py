@@ -25,7 +25,7 @@ from ray.cluster_utils import Cluster
 
 from training import preflight
 
-NODES = 3
+NODES = 4  # one for veRL's agent worker, one for TransferQueue's storage unit, the head, and one that only judges
 PROMPTS = 60
 HANG_SECONDS = 240
 RIGHT = "```python\nprint(sum(map(int, input().split())))\n```"
@@ -68,7 +68,8 @@ class Run:
             self.agents = asyncio.run(self.agents)
         self.buffer = ReplayBuffer("sync", config.trainer, None, "drop", {}, poll_interval=0.2)
         self.places = self.where(self.reward_workers)
-        self.agent_nodes = set(self.where(self.agents.agent_loop_workers).values())
+        queue = [ray.get_actor("TransferQueueController", "transfer_queue"), ray.get_actor("TransferQueueStorageUnit#0")]
+        self.needed_nodes = set(self.where([*self.agents.agent_loop_workers, *queue]).values())
 
     def where(self, workers: list[Any]) -> dict[int, str]:
         """{pid: node} of these workers."""
@@ -162,9 +163,9 @@ def test_a_share_for_each_node_and_one_is_killed(cluster, dry_run, tiny_model: P
     assert min(shares.values()) > PROMPTS // NODES // 4
 
     run.generate(["slow"] * PROMPTS, step=2)
-    # A node with reward workers only: without its agent workers the trainer would wait for ever (docs/multi_node.md).
-    able = [node for node in cluster.list_all_nodes() if node.node_id in shares and not node.head]
-    victim = next(node for node in able if node.node_id not in run.agent_nodes)
+    # A node with reward workers only: without an agent worker or its queue the trainer would wait for ever (docs/multi_node.md).
+    needless = [node for node in cluster.list_all_nodes() if not node.head and node.node_id not in run.needed_nodes]
+    victim = next(node for node in needless if node.node_id in shares)
     while run.judged()[victim.node_id] <= shares[victim.node_id] + 1:
         time.sleep(0.1)
     cluster.remove_node(victim, allow_graceful=False)
