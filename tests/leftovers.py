@@ -11,6 +11,7 @@ from pathlib import Path
 from verifier import cores, launch, slots
 
 PLACES = ("/tmp", "/dev/shm", "/var/tmp", "/run", "/")
+PREFIXES = ("code-reward", ".code-reward", "tmp", "pymp-", "psm_", "sem.")  # the verifier's, tempfile's and multiprocessing's
 
 
 def wait_until(condition: Callable[[], object], seconds: float = 30) -> bool:
@@ -75,8 +76,8 @@ def slots_taken(pool: slots.Slots | None = None) -> int:
 
 
 def files() -> set[str]:
-    """Names in the places where temporary files go, but for folders of fork servers that live, and System V's things."""
-    found = {os.path.join(place, name) for place in PLACES for name in os.listdir(place)}
+    """Such names in the places where temporary files go, but for folders of fork servers that live, and System V's things."""
+    found = {os.path.join(place, name) for place in PLACES for name in os.listdir(place) if name.startswith(PREFIXES)}
     servers = {f"-{pid}-" for pid in parents()}
     found = {path for path in found if "/code-reward-" not in path or not any(mark in path for mark in servers)}
     for table in ("shm", "sem", "msg"):
