@@ -4,6 +4,7 @@
 #
 #   bash smoke/learn.sh WORK                                           on a CPU; further arguments are veRL options
 #   MODEL_PATH=HuggingFaceTB/SmolLM2-135M-Instruct bash smoke/learn.sh WORK       with a GPU
+#   NDEVICES_PER_NODE=2 MODEL_PATH=... bash smoke/learn.sh WORK                   with several
 #
 # Everything is written to WORK. Called again with the same WORK it goes on where it was.
 set -euo pipefail
@@ -51,7 +52,7 @@ fi
 export TOTAL_EPOCHS=$TOTAL_TRAINING_STEPS  # an epoch has one step at least
 export SAVE_FREQ=${SAVE_FREQ:-$TOTAL_TRAINING_STEPS} TEST_FREQ=${TEST_FREQ:-5}
 export CODE_REWARD_TIMEOUT=${CODE_REWARD_TIMEOUT:-2}  # these problems need milliseconds
-export EXPERIMENT_NAME=${EXPERIMENT_NAME:-learn} RUN_DIR="$WORK/run"
+export EXPERIMENT_NAME=${EXPERIMENT_NAME:-learn} RUN_DIR=${RUN_DIR:-$WORK/run}
 export TRAIN_FILE="$WORK/data/train.parquet" VAL_FILE="$WORK/data/validation.parquet"
 
 read -ra levels <<<"$LEVELS"
@@ -74,7 +75,9 @@ options=(
     "$@"
 )
 if [[ $gpu == yes ]]; then
-    bash "$here/run_qwen_coder_ppo_single_gpu.sh" "${options[@]}"
+    script=run_qwen_coder_ppo_single_gpu.sh
+    if ((${NDEVICES_PER_NODE:-1} > 1)); then script=run_qwen_coder_ppo_multi_gpu.sh; fi
+    bash "$here/$script" "${options[@]}"
 else
     # shellcheck source=smoke/settings.sh
     (source "$here/smoke/settings.sh" && bash "$here/run_qwen_coder_ppo_single_gpu.sh" "${CPU_OVERRIDES[@]}" "${options[@]}")

@@ -163,7 +163,7 @@ def test_a_share_for_each_node_and_one_is_killed(cluster, dry_run, tiny_model: P
     assert min(shares.values()) > PROMPTS // NODES // 4
 
     run.generate(["slow"] * PROMPTS, step=2)
-    # A node with reward workers only: without an agent worker or its queue the trainer would wait for ever (docs/multi_node.md).
+    # A node that only judges: without an agent worker or its queue the trainer would wait for ever (docs/multi_node.md).
     needless = [node for node in cluster.list_all_nodes() if not node.head and node.node_id not in run.needed_nodes]
     victim = next(node for node in needless if node.node_id in shares)
     while run.judged()[victim.node_id] <= shares[victim.node_id] + 1:
