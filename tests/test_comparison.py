@@ -158,6 +158,7 @@ def test_mode_exact():
 def test_mode_source_is_equality_of_stripped_text():
     assert compare_output(b" a b \n\n", b"a b", "source").rule == "source"
     assert compare_output(b"a\r\nb\r\n", b"a\nb\n", "source").ok  # the recipe reads in text mode
+    assert compare_output(b"a\rb\n", b"a\rb", "source").ok
     for actual in (b"a  b", b"a\nb", b"A b", b"a b c"):
         assert not compare_output(actual, b"a b", "source").ok
     assert not compare_output(b"0.50", b"0.5", "source").ok

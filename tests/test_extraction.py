@@ -100,6 +100,9 @@ OTHER_BLOCKS = {
     "notebook tagged as Python": (f"{fenced(ADD)}\n{fenced('In [1]: 3 + 4')}", ADD),
     "comments tagged as Python": (f"{fenced(ADD)}\n{fenced('# Example:' + chr(10) + '# 3 4 (gives 7)')}", ADD),
     "sample input tagged as Python": (f"{fenced(ADD)}\nInput:\n{fenced('3 4')}\nOutput:\n{fenced('YES')}", ADD),
+    "sample output tagged as Python": (f"{fenced(ADD)}\n{fenced('[(3, 4), (7, 8)]')}\n{fenced('(7,)')}", ADD),
+    "sample output with a remark": (f"{fenced(ADD)}\n{fenced('Input: 3 4' + chr(10) + 'Output: 7 (3 + 4)')}", ADD),
+    "a call after a blank is a program": (f"{fenced(DRAFT)}\n{fenced('print (7)')}", "print (7)"),
     "a lambda is a program": (f"{fenced(DRAFT)}\n{fenced('f = lambda a, b: a + b')}", "f = lambda a, b: a + b"),
     "blank block": (f"{fenced(ADD)}\n{fenced('')}", ADD),
     "untagged program": (fenced(ADD, ""), ADD),
@@ -273,6 +276,9 @@ PROGRAMS = (
     "for i in range(3):\n    x = i",
     "[print(x) for x in range(3)]",
     "while True: print(input())",
+    "n = int(input());\nprint(n);",
+    'def f(x):\n    """\n    function to double x;\n    int x -> int {\n    """\n    return 2 * x',
+    "#include both ends\nprint(1)",
 )
 NO_PROGRAMS = (
     "",
@@ -288,6 +294,7 @@ NO_PROGRAMS = (
     "#include <cstdio>\nint main() {\n  print(1);\n}",
     "function f(x) {\n  print(x)\n}",
     "public class Main {\n}",
+    "cin >> n;\nsolve(n);",
     '{"a": [1, 2]}',
     "the answer is printed",
 )

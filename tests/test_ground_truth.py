@@ -56,8 +56,11 @@ ADD_TESTS = [(b"1 2\n", b"3\n"), (b"3 4\n", b"7\n")]
         base64.b64encode(gzip.compress(json.dumps(ADD).encode())),
         base64.b64encode(zlib.compress(pickle.dumps(json.dumps(ADD)))).decode(),
         base64.b64encode(zlib.compress(pickle.dumps(ADD, protocol=2))).decode(),
+        bytearray(json.dumps(ADD).encode()),
+        "\ufeff" + json.dumps(ADD),
+        {"input_output": json.dumps(ADD)},
     ],
-    ids=range(22),
+    ids=range(25),
 )
 def test_layouts_on_standard_input(ground_truth: object):
     assert parse(ground_truth).fn_name is None
@@ -122,6 +125,16 @@ def test_lists_of_arguments_and_wrapped_values():
     assert compare_value([0], expected).ok
     assert not compare_value(1, expected).ok
     assert calls({key: numpy.array(value) for key, value in row.items()}) == [([1237], [0]), ([12], [1])]
+
+
+def test_a_string_in_a_list_of_its_own_is_no_number():
+    row = {"fn_name": "f", "inputs": [[67], [5]], "outputs": [["67"], ["5"]]}
+    for number, test in zip((67, 5), parse(row).tests, strict=True):
+        assert compare_value(str(number), test.expected).ok
+        assert not compare_value(number, test.expected).ok
+    (test,) = parse({"fn_name": "f", "inputs": [[0]], "outputs": [["[1, 2]"]]}).tests
+    assert compare_value("[1, 2]", test.expected).ok
+    assert not compare_value([1, 2], test.expected).ok
 
 
 def test_values_that_are_not_wrapped():

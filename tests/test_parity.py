@@ -78,6 +78,11 @@ WRITING = {
     "print after close": "import sys\nsys.stdout.close()\nprint(1)",
     "closed descriptor": "import os\nprint(1, flush=True)\nos.close(1)\nprint(2)",
     "stdout replaced": "import io, sys\nreal, sys.stdout = sys.stdout, io.StringIO()\nprint('lost')\nreal.write('kept')",
+    "stdout detached": "import io, sys\nsys.stdout = io.TextIOWrapper(sys.stdout.detach(), encoding='utf-8')\nprint('é')",
+    "stdout detached, with codecs": "import codecs, sys\nsys.stdin = codecs.getreader('utf-8')(sys.stdin.detach())\n"
+    "sys.stdout = codecs.getwriter('utf-8')(sys.stdout.detach())\nprint(sys.stdin.readline())",
+    "stdout detached for good": "import sys\nsys.stdout.detach().write(b'7')",
+    "stderr detached": "import sys\nsys.stderr.detach()\nprint(1)",
     "redirect_stdout": "import contextlib, io\nb = io.StringIO()\nwith contextlib.redirect_stdout(b): print('in')\nprint(b.getvalue())",
     "dup": "import os\nd = os.dup(1)\nos.write(d, b'a')\nos.close(d)\nprint('b')",
     "dup2": "import os\nos.dup2(1, 2)\nos.write(2, b'via stderr')",

@@ -102,8 +102,11 @@ def _compare_exact(actual: bytes, expected: bytes) -> tuple[str, str]:
 
 
 def _compare_source(actual: bytes, expected: bytes) -> tuple[str, str]:
-    printed = actual.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n")  # read in text mode
-    return "source", _first_byte(printed.strip().encode(), expected.decode(errors="replace").strip().encode())
+    ours, theirs = (
+        text.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n").strip().encode()  # as read in text mode
+        for text in (actual, expected)
+    )
+    return "source", _first_byte(ours, theirs)
 
 
 def _compare_lines(actual: bytes, expected: bytes) -> tuple[str, str]:
@@ -218,7 +221,9 @@ def _readings(expected: object) -> list[object]:
     for reading in readings[:]:
         if isinstance(reading, str):
             with contextlib.suppress(ValueError, RecursionError):
-                readings.append(json.loads(reading))
+                value = json.loads(reading)
+                if reading is expected or isinstance(value, str):  # in a list of its own, "5" is the string and not 5
+                    readings.append(value)
     return readings
 
 

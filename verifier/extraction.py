@@ -33,7 +33,8 @@ END_OF_TURN = re.compile(
     r"|</s>|<eos>|<pad>|<end_of_turn>|\[EOS\]|<｜end▁of▁sentence｜>",
     re.IGNORECASE,
 )
-ACTS = re.compile(r"[^#]*(?:\(|@|\b(?:lambda|assert)\b)")  # no program does anything without one of these
+# No program does anything without one of these: a call (no tuple, no "7 (in words)"), a decorator, a lambda, an assertion.
+ACTS = re.compile(r"[^#]*(?:[\w)\]]\(|[^\W\d][ \t]+\(|@|\b(?:lambda|assert)\b)")
 NEXT_TURN = re.compile(
     r"\s*(?:<\|(?:im_start|start_header_id|start|begin_of_text|user|assistant)\|>|<start_of_turn>|<s>|\[INST\]|<｜User｜>)"
 )

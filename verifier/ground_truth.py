@@ -36,7 +36,7 @@ OUTPUT_KEYS = ("outputs", "output", "expected_output", "stdout")
 NAME_KEYS = ("fn_name", "func_name", "function_name")
 NESTED_KEYS = (
     *("tests", "test_cases", "public_tests", "private_tests", "generated_tests"),
-    *("public_test_cases", "private_test_cases", "official_tests"),
+    *("public_test_cases", "private_test_cases", "official_tests", "input_output"),
 )
 
 
@@ -86,6 +86,8 @@ def _plain(value: object) -> object:
     """The value in the types that JSON has, and bytes: numpy's and pyarrow's become lists and numbers."""
     if value is None or type(value) in (str, bytes, bool, int, float):
         return value
+    if isinstance(value, bytearray):
+        return bytes(value)
     if isinstance(value, Mapping):
         return {str(key): _plain(element) for key, element in value.items()}
     if isinstance(value, (list, tuple)):
@@ -109,7 +111,7 @@ def _loaded(value: object) -> object:
         if not value.strip():
             raise GroundTruthError("the ground truth is empty")
         try:
-            value = _json(value)
+            value = _json(value.removeprefix("\ufeff"))
         except ValueError:
             value = _unpacked(value)
     if isinstance(value, (dict, list)):

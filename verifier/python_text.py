@@ -23,9 +23,11 @@ STATEMENT = re.compile(
     r"|(?:[^#]*[^\w.#])?(?:print|input|open|main|solve|solution|sys\.std(?:in|out)\.[a-z.]+) *\("
 )
 FOREIGN = re.compile(
-    r"\$ |>>>|In \[\d|#include\b|using namespace\b|Traceback \(most"
-    r"|(?:public|private|static|const|let|var|func|fn|function|int|void|package) |.*\) *\{$|.*;$"
+    r"\$ |>>>|In \[\d|#include *[<\"]|using namespace\b|Traceback \(most"
+    r"|(?:public|private|static|const|let|var|func|fn|function|int|void|package) |.*\) *\{$"
+    r"|(?=.*;$).*(?:\+\+|&&|\|\||::|<<|>>|->|[{}])"
 )
+STRING_OVER_LINES = re.compile(r"(\"\"\"|''').*?\1", re.DOTALL)
 LONGEST_REMEMBERED = 100  # characters
 LONGEST_JUDGED = 500  # characters; longer lines are data
 _Answer = TypeVar("_Answer")
@@ -103,8 +105,14 @@ def kind_at(spans: Spans, position: int) -> str:
 
 def looks_like_python(text: str) -> bool:
     """Whether a text without a language is a program: at least one line only Python has, none that Python has not."""
-    lines = [line.strip() for line in text.split("\n") if len(line) <= LONGEST_JUDGED]
-    return any(map(STATEMENT.match, lines)) and not any(map(FOREIGN.match, lines))
+    if not any(map(STATEMENT.match, _judged_lines(text))):
+        return False
+    outside = STRING_OVER_LINES.sub("", text)  # a docstring's line may begin with "function " as well
+    return not any(map(FOREIGN.match, _judged_lines(outside)))
+
+
+def _judged_lines(text: str) -> list[str]:
+    return [line.strip() for line in text.split("\n") if len(line) <= LONGEST_JUDGED]
 
 
 def is_transcript(text: str) -> bool:

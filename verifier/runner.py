@@ -181,6 +181,14 @@ def _flushed(stream: object) -> bool:
     return True
 
 
+def _detached(stream: io.TextIOWrapper) -> bool:
+    """Whether the program took the stream's buffer away, to put a stream of its own around it."""
+    try:
+        return stream.buffer is None
+    except ValueError:
+        return True
+
+
 def _finish(status: int) -> int:
     """Take the interpreter down in its own order; returns the exit status."""
     threading = sys.modules.get("threading")
@@ -200,7 +208,7 @@ def _finish(status: int) -> int:
     except BaseException:
         pass
     for stream in _streams[1:]:
-        if not _flushed(stream) and stream is _streams[1]:
+        if not _detached(stream) and not _flushed(stream) and stream is _streams[1]:
             status = 120
     return status
 
