@@ -48,6 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         runs = [open_run(path) for path in chosen.runs]
         if len(runs) > 1 and (chosen.follow or chosen.steps or chosen.samples is not None):
             raise RunError("--follow, --steps and --samples show one run: name only one.")
+        if chosen.steps:
+            read(runs[0])  # a run without steps is an error here; --follow waits for the first
         if chosen.follow or chosen.steps:
             return _follow(runs[0], chosen.check, once=chosen.steps)
         for run in runs:
@@ -111,7 +113,8 @@ def _draw(runs: list[Run], folder: Path, rerun: bool) -> int:
     read_samples = samples.read_steps(runs[0], dumped) if dumped else {}
     chosen = {step: samples.some(each, SAMPLES_ON_PAGE) for step, each in read_samples.items()}
     shown = [(step, _rerun(each) if rerun else each, len(read_samples[step])) for step, each in chosen.items()]
-    notes = [f"{phase.number} {phase.label}, steps {phase.first} to {phase.last}" for phase in marked]
+    notes = ["Over the training steps. Dashed: validation."]
+    notes += [f"{phase.number} {phase.label}, steps {phase.first} to {phase.last}" for phase in marked]
     notes += [f"{name}: {warning.line()}" if len(found) > 1 else warning.line() for name, warning in warned]
     folder.mkdir(parents=True, exist_ok=True)
     _write(folder / "curves.png", lambda path: draw.png(drawn, marked, " and ".join(name for name, _ in found), notes, path))

@@ -99,8 +99,16 @@ def read(run: Run, final: bool = True) -> Run:
             _read_rollouts(run)
             run.judged.update(run.rollouts)
     if final and not run.metrics and not run.judged:
-        raise RunError(f"{run.path} has no metrics.jsonl, TensorBoard files or reward_log/ with a step: nothing is logged yet.")
+        raise RunError(_nothing(run.path))
     return run
+
+
+def _nothing(path: Path) -> str:
+    if path.is_file():
+        return f"{path} is empty: nothing is logged yet."
+    if inside := sorted(x.parent.name for x in path.glob("*/metrics.jsonl")):
+        return f"{path} is no run but has some in it: name one or several of {', '.join(inside)}, with the path."
+    return f"{path} has no metrics.jsonl, TensorBoard files or reward_log/ with a step: nothing is logged yet."
 
 
 def logged_bytes(run: Run) -> int:

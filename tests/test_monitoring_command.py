@@ -139,7 +139,8 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
     assert done.stdout.startswith("[Step 1]") and done.stderr == ""
 
 
-def test_the_steps_so_far_are_printed_once() -> None:
+def test_the_steps_so_far_are_printed_once(tmp_path: Path) -> None:
+    assert plot(tmp_path, "--steps").returncode == 2  # nothing so far
     done = plot(RUNS / "metrics_learning.jsonl", "--steps")
     assert done.returncode == 0
     lines = done.stdout.splitlines()

@@ -250,6 +250,8 @@ def test_strange_fields_in_the_log_are_no_error(tmp_path: Path) -> None:
     [
         (lambda path: None, "does not exist"),
         (lambda path: path.mkdir(), "nothing is logged yet"),
+        (lambda path: path.touch(), "is empty"),
+        (lambda path: made_runs.make(path / "one", 1), "some in it: name one or several of one,"),
         (lambda path: path.write_text("loss: 3\n"), "file logger"),
         (lambda path: path.write_bytes(b"\x89PNG\r\n\x00" * 50), "file logger"),
     ],

@@ -1,0 +1,128 @@
+"""README.md: the defaults in its tables are the scripts', what it shows is what the commands print, what it names is there."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import MULTI, ROOT, SINGLE
+
+from evaluation import compare
+from monitoring.run import open_run, read
+from verifier import comparison, options
+from verifier.verdict import Limits
+
+README = (ROOT / "README.md").read_text()
+BLOCKS = re.findall(r"```\n(.*?)```", README, re.DOTALL)
+DEFAULT = re.compile(r"^(?:export )?([A-Z_]+)=\$\{\1:-(.*?)\}(?:\s|$)", re.MULTILINE)
+
+NO_SETTINGS = {"PYTHON", "DRY_RUN", "PYTHONWARNINGS", "RAY_USAGE_STATS_ENABLED"}
+
+
+def rows(heading: str) -> Iterator[list[str]]:
+    """The cells of each row of the tables between this heading and the next."""
+    for line in README.partition(f"\n{heading}")[2].partition("\n## ")[0].partition("\n**6")[0].splitlines():
+        if line.startswith("| "):
+            yield [cell.strip() for cell in line.strip("|").split(" | ")]
+
+
+def defaults(heading: str) -> dict[str, str]:
+    """{variable: its default as README has it}; where one default stands for several variables it is each one's."""
+    found = {}
+    for names, values, *_ in rows(heading):
+        variables = re.findall(r"`([A-Z_…]+)`", names)
+        each = values.split(", ") if len(variables) > 1 and ", " in values else [values] * len(variables)
+        assert len(each) == len(variables), names
+        found |= {x.replace("…", "CODE_REWARD"): value.replace("`", "") for x, value in zip(variables, each, strict=True)}
+    return found
+
+
+def same(told: str, real: str) -> bool:
+    """Whether README's word is the script's: the home folder is ~, and the beginning may be left out."""
+    real = real.replace("$HOME", "~")
+    return told == real or ((told.startswith("…") or told.endswith(".parquet")) and real.endswith(told.removeprefix("…")))
+
+
+def test_settings_of_the_run_scripts() -> None:
+    single, multi = (dict(DEFAULT.findall(script.read_text())) for script in (SINGLE, MULTI))
+    told = defaults("## Settings")
+    assert told.keys() == single.keys() - NO_SETTINGS | {"VERL_VERSION"}
+    in_words = {x for x, value in single.items() if "$" in value.replace("$HOME/", "") or value == "null"}
+    assert len(in_words) < 12
+    for name, value in told.items():
+        if name in in_words or name == "VERL_VERSION":
+            continue
+        first, _, second = value.partition(" / ")
+        assert same(first, single[name]), name
+        assert same(second or first, multi.get(name, single[name])), name
+
+
+def test_settings_of_the_evaluation() -> None:
+    script = dict(DEFAULT.findall((ROOT / "eval.sh").read_text()))
+    told = defaults("**5. Evaluate.**")
+    assert told.keys() == script.keys() - NO_SETTINGS
+    assert all(told[name] == value for name, value in script.items() if name in told and value)
+    assert told["EVAL_BATCH_SIZE"] == f"{compare.AT_ONCE[True]} with vLLM and {compare.AT_ONCE[False]} without"
+
+
+def test_options_of_the_reward() -> None:
+    told = defaults("## How the reward judges")
+    own = {options.PREFIX + name.upper() for name in options.PARSERS if name != "sandbox_fusion_url"}
+    elsewhere = {options.PREFIX + name for name in options.OTHER_VARIABLES if name != "LOG_DIR"}
+    assert told.keys() == own | elsewhere | {"REWARD_LOG", "REWARD_LOG_MB"}
+    limits, usual = Limits(), options.Options()
+    for name, value in (
+        ("TIMEOUT", limits.cpu_seconds),
+        ("WALL_TIMEOUT", limits.wall_seconds),
+        ("MEMORY_MB", limits.memory_bytes >> 20),
+        ("FULL_TIMEOUTS", limits.full_limit_timeouts),
+        ("MAX_TIMEOUTS", limits.max_timeouts),
+        ("REWARD", usual.reward),
+        ("FORMAT_WEIGHT", usual.format_weight),
+        ("COMPILE_WEIGHT", usual.compile_weight),
+        ("COMPARISON", usual.comparison),
+        ("BLOCK", usual.block),
+    ):
+        assert told[options.PREFIX + name] == (value if isinstance(value, str) else f"{value:g}"), name
+    [modes] = [cells[2] for cells in rows("## How the reward judges") if "CODE_REWARD_COMPARISON" in cells[0]]
+    assert set(re.findall(r"`([\w-]+)`", modes.partition(";")[0])) == set(comparison.MODES) - {usual.comparison, "source"}
+
+
+def test_metrics_are_those_that_verl_logs() -> None:
+    logged = {name for row in read(open_run(ROOT / "docs/runs/cpu_learn")).metrics.values() for name in row}
+    told = [name for cells in rows("## What the numbers mean") for name in re.findall(r"`([\w<>/@-]+/[\w<>/@…-]+)`", cells[0])]
+    assert len(told) >= 10
+    for name in told:
+        pattern = re.escape(name).replace("<data_source>", ".+").replace("…", ".+")
+        assert any(re.fullmatch(pattern, metric) for metric in logged), name
+
+
+@pytest.mark.parametrize("number, run", [(0, "docs/runs/cpu_learn"), (1, "tests/cases/runs/metrics_learning.jsonl")])
+def test_lines_of_the_shown_runs(number: int, run: str) -> None:
+    block = [block for block in BLOCKS if block.startswith("[Step")][number]
+    command = [sys.executable, "plot_metrics.py", run, "--steps"]
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=120).stdout.splitlines()
+    assert {line for line in block.splitlines() if line not in said} <= {"..."}
+
+
+def test_commands_and_files_are_there() -> None:
+    for line in "\n".join(BLOCKS).splitlines():
+        for script, words in re.findall(r"(?:python3|bash) ([\w/]+\.(?:py|sh))((?: [^#&|]*)?)", line):
+            assert (ROOT / script).is_file(), script
+            named = set(re.findall(r"--[a-z-]+", words))
+            if script.endswith(".py") and named:
+                helped = subprocess.run(
+                    [sys.executable, script, "--help"], cwd=ROOT, capture_output=True, text=True, timeout=120
+                )
+                assert named <= set(re.findall(r"--[a-z-]+", helped.stdout)), line
+    for cells in rows("## What is where"):
+        for name in re.findall(r"`([\w./]+)`", cells[0]):
+            assert (ROOT / name).exists(), name
+    for link in re.findall(r"\]\((?!http)([\w./]+)\)", README):
+        assert (ROOT / link).exists(), link
+    targets = set(re.findall(r"^([\w-]+):", Path(ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"make ([a-z-]+)", "\n".join(BLOCKS))) <= targets
