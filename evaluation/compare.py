@@ -33,7 +33,7 @@ def stage(words: list[str], dry: bool) -> None:
     if dry:
         print(shlex.join(command))
         return
-    process = subprocess.Popen(command, stdout=sys.stderr)
+    process = subprocess.Popen(command, stdout=sys.stderr, env=serving.direct_environment())
     try:
         process.wait()
     except BaseException:
@@ -98,8 +98,9 @@ def generate(plan: Plan, name: str, model: str) -> None:
     with contextlib.ExitStack() as stack:
         served: list[str] = []
         if not plan.dry and serving.available() and plan.pending(name, model):
-            print(f"evaluation: starting vLLM for {name} ({model})", file=sys.stderr, flush=True)
-            server = serving.server(model, name, plan.out / name / "vllm.log", plan.public.seed)
+            log = plan.out / name / "vllm.log"
+            print(f"evaluation: starting vLLM for {name} ({model}), its output is in {log}", file=sys.stderr, flush=True)
+            server = serving.server(model, name, log, plan.public.seed)
             served = ["--api-url", stack.enter_context(server)]
         plan.run("generate", "generate", name, model, served)
 

@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import importlib.util
 import os
+import re
 import shlex
 import signal
 import socket
@@ -27,6 +28,7 @@ START_SECONDS = 1800  # a 7B model from a slow disk, with CUDA graphs
 STOP_SECONDS = 30
 PR_SET_PDEATHSIG = 1
 LOG_TAIL = 2000  # characters
+SAID = re.compile(r"\b\w*(?:Error|Exception): .+")  # the last line of a traceback, wherever the logger puts it
 
 
 def available() -> bool:
@@ -51,6 +53,12 @@ def command(model: str, name: str, port: int, seed: int) -> list[str]:
     ]
 
 
+def direct_environment() -> dict[str, str]:
+    """This process's environment, with no proxy between the server and those that ask it."""
+    hosts = ",".join(filter(None, ("127.0.0.1", os.environ.get("no_proxy") or os.environ.get("NO_PROXY"))))
+    return {**os.environ, "NO_PROXY": hosts, "no_proxy": hosts}
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -66,21 +74,20 @@ def die_with_parent() -> None:
 def server(model: str, name: str, log: Path, seed: int = 0, argv: list[str] | None = None) -> Iterator[str]:
     """Serve `model` as `name` while the block runs; gives the API's address. `argv` is another command than vLLM's.
 
-    The server's output goes to `log`. It is stopped with all its processes, however the block ends.
+    The server's output goes to `log`, which is written anew. It is stopped with all its processes, however the block ends.
 
     Raises:
         EvaluationError: it ended before it was ready, or is not ready after START_SECONDS.
     """
     port = free_port()
     log.parent.mkdir(parents=True, exist_ok=True)
-    environment = {**os.environ, "VLLM_NO_USAGE_STATS": "1", "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
-    with log.open("ab") as output:
+    with log.open("wb") as output:
         process = subprocess.Popen(
             [word.format(port=port) for word in argv] if argv else command(model, name, port, seed),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env=environment,
+            env={**direct_environment(), "VLLM_NO_USAGE_STATS": "1"},
             start_new_session=True,  # a process group of its own, to be stopped as one
             preexec_fn=die_with_parent,
         )
@@ -96,14 +103,19 @@ def wait(process: subprocess.Popen, address: str, log: Path) -> None:
     started = time.monotonic()
     while True:
         if process.poll() is not None:
-            tail = log.read_text(errors="replace")[-LOG_TAIL:]
-            raise EvaluationError(f"The vLLM server ended before it was ready; the end of {log}:\n{tail}")
+            raise EvaluationError(f"The vLLM server ended before it was ready. {log} says:\n{last_words(log)}")
         if time.monotonic() - started > START_SECONDS:
             raise EvaluationError(f"The vLLM server was not ready after {START_SECONDS} s: see {log}.")
         with contextlib.suppress(OSError), direct.open(address, timeout=5) as answer:
             if answer.status == 200:
                 return
         time.sleep(1)
+
+
+def last_words(log: Path) -> str:
+    """What went wrong: the last errors that the log names, since vLLM's own end is far from its cause; else its end."""
+    text = log.read_text(errors="replace")
+    return "\n".join(list(dict.fromkeys(SAID.findall(text)))[-5:]) or text[-LOG_TAIL:]
 
 
 def stop(process: subprocess.Popen) -> None:

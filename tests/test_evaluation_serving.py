@@ -54,6 +54,19 @@ def test_a_server_that_does_not_start(tmp_path):
         pass
 
 
+def test_the_cause_of_a_failed_start_is_said(tmp_path):
+    """vLLM's engine is a process of its own: what it says comes long before what its server ends with."""
+    cause = "(EngineCore pid=7) ERROR 11-29 12:00:00 [core.py:1] ValueError: No available memory for the cache blocks."
+    script = f"print({cause!r}); print('frame\\n' * 1000); raise RuntimeError('Engine core initialization failed.')"
+    with (
+        pytest.raises(EvaluationError) as caught,
+        serving.server("m", "n", tmp_path / "log", argv=[sys.executable, "-c", script]),
+    ):
+        pass
+    said = ["ValueError: No available memory for the cache blocks.", "RuntimeError: Engine core initialization failed."]
+    assert str(caught.value).splitlines()[1:] == said
+
+
 @pytest.mark.parametrize("number", (signal.SIGTERM, signal.SIGKILL))
 def test_a_server_does_not_outlive_the_evaluation(tmp_path, number):
     program = (
@@ -109,6 +122,7 @@ def test_both_models_are_served_once_for_everything(tmp_path, tiny_model):
     shutil.copytree(tiny_model, run / "merged" / "global_step_1")  # merged already
     (run / "merged" / "global_step_1" / "model.safetensors").touch()  # as weights are told apart
     settings = {"DATASETS": "humaneval gsm8k", "LOCAL_DATASETS": "evaluation/problems", "LIMIT": "2"}
+    settings["http_proxy"] = "http://127.0.0.1:9"  # nobody there: the server must be asked without it
     environment = script_environment(**settings)
     environment |= {"PATH": f"{bin_folder}:{environment['PATH']}", "PYTHONPATH": f"{tmp_path / 'site'}:{ROOT}"}
     command = ["bash", str(ROOT / "eval.sh"), str(actor.parent)]
