@@ -6,7 +6,10 @@ a few rows' tests however large the file and its row groups are. What is wrong w
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -90,6 +93,8 @@ def files_of(name: str) -> list[Path]:
     """The parquet files of a folder in the hub's layout (else its JSON lines), or the one file named."""
     path = Path(name).expanduser()
     if path.is_dir():
+        if not os.access(path, os.R_OK | os.X_OK):
+            raise DataError(f"the folder {path} cannot be read (permission denied); run as a user who may")
         for pattern in ("*.parquet", "data/*.parquet", "*.jsonl", "data/*.jsonl"):
             if found := sorted(path.glob(pattern)):
                 return found
@@ -104,15 +109,21 @@ def files_of(name: str) -> list[Path]:
 def download(name: str, revision: str | None = None) -> Path:
     """The folder of a hub data set's parquet files, in the hub client's cache; its name is the commit.
 
-    The client goes on where a connection broke, fetches no finished file twice, and without a network answers from its
-    cache. A file during whose download the process ended is fetched anew.
+    No finished file is fetched twice, an unfinished one from where it broke off, whatever ended it. Without a network the
+    cache answers.
     """
-    from huggingface_hub import snapshot_download  # slow to import, and only needed here
+    from huggingface_hub import HfApi, snapshot_download  # slow to import, and only needed here
     from huggingface_hub.utils import disable_progress_bars
 
     if not sys.stderr.isatty():
         disable_progress_bars()
     try:
+        info = None
+        with contextlib.suppress(Exception):  # the client, asking next, answers from its cache or says what is wrong
+            info = HfApi().dataset_info(name, revision=revision, files_metadata=True)
+        for file in info.siblings or () if info else ():
+            if file.lfs and file.rfilename.endswith(".parquet"):
+                fetch(name, info.sha, file.rfilename, file.lfs.sha256, file.lfs.size)
         folder = Path(snapshot_download(name, repo_type="dataset", revision=revision, allow_patterns="*.parquet"))
     except Exception as error:  # the hub client raises a dozen unrelated types
         raise DataError(
@@ -125,6 +136,42 @@ def download(name: str, revision: str | None = None) -> Path:
     return folder
 
 
+def fetch(name: str, commit: str, file: str, digest: str, size: int) -> None:
+    """Brings one file into the hub client's cache, from where an earlier run left off.
+
+    The client itself keeps nothing of a download that was stopped. What has arrived waits under the name that its older
+    releases used for this.
+
+    Args:
+        digest: SHA-256 of the file, under which the cache keeps it.
+        size: bytes.
+    """
+    from huggingface_hub import constants, hf_hub_url
+    from huggingface_hub.file_download import http_get, repo_folder_name
+    from huggingface_hub.utils import build_hf_headers
+
+    blob = Path(constants.HF_HUB_CACHE, repo_folder_name(repo_id=name, repo_type="dataset"), "blobs", digest)
+    if blob.exists():
+        return
+    blob.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = blob.with_name(f"{digest}.incomplete")
+    with unfinished.open("ab") as arrived:
+        with contextlib.suppress(OSError):  # where files cannot be locked, the digest tells whether two runs wrote to it
+            fcntl.flock(arrived, fcntl.LOCK_EX)
+        if blob.exists():
+            return
+        if (start := arrived.seek(0, os.SEEK_END)) > size:
+            start = arrived.truncate(0)
+        address = hf_hub_url(name, file, repo_type="dataset", revision=commit)
+        headers = build_hf_headers()
+        http_get(address, arrived, resume_size=start, expected_size=size, headers=headers, displayed_filename=file)
+        arrived.flush()
+        if file_digest(unfinished) != digest:
+            unfinished.unlink()
+            raise OSError(f"{file} did not arrive as it was sent, and is fetched from its beginning next time")
+        unfinished.replace(blob)
+
+
 # ---- what is in a file
 
 
@@ -132,7 +179,10 @@ def describe(path: Path) -> tuple[int | None, dict[str, str]]:
     """(rows, or None where only reading would tell; {column: what it holds})"""
     if path.suffix == ".parquet":
         with open_parquet(path) as file:
-            return file.metadata.num_rows, {name: kind(file.schema_arrow.field(name).type) for name in file.schema_arrow.names}
+            columns = file.schema_arrow
+            if len(set(columns.names)) < len(columns):
+                raise DataError(f"{path} has two columns of one name ({', '.join(columns.names)}); write it again without")
+            return file.metadata.num_rows, {column.name: kind(column.type) for column in columns}
     return None, dict.fromkeys(next(json_lines(path), {}), "")  # rows of JSON differ, and each is looked at by itself
 
 

@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -31,7 +32,13 @@ class Hub:
     files: dict[str, bytes]
     address: str = ""
     breaks: list[int] = field(default_factory=list)  # at which byte of train.parquet a connection ends, one after another
+    stalls: bool = False  # a connection that would end stays open instead, and silent
+    ignores_ranges: bool = False
     ranges: list[tuple[str, str | None]] = field(default_factory=list)  # (file, Range header) of each download
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
@@ -53,8 +60,11 @@ def handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
         def do_GET(self) -> None:
             path = self.path.partition("?")[0]
             name = path.rpartition("/")[2]
-            if path.startswith(f"/api/datasets/{NAME}/revision/"):
-                siblings = [{"rfilename": file} for file in hub.files]
+            if path in (f"/api/datasets/{NAME}", f"/api/datasets/{NAME}/revision/main"):
+                siblings = [
+                    {"rfilename": k, "size": len(v), "lfs": {"size": len(v), "sha256": sha256(v), "pointerSize": 134}}
+                    for k, v in hub.files.items()
+                ]
                 self.send_json({"id": NAME, "sha": COMMIT, "siblings": siblings})
             elif path.startswith(f"/api/datasets/{NAME}/tree/"):
                 files = hub.files.items()
@@ -70,17 +80,20 @@ def handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
         def send_file(self, name: str, data: bytes) -> None:
-            etag = f'"{hashlib.sha256(data).hexdigest()}"'
-            wanted = self.headers.get("Range")
+            etag = f'"{sha256(data)}"'
+            asked = self.headers.get("Range")
+            wanted = None if hub.ignores_ranges else asked
             start = int(wanted.removeprefix("bytes=").split("-")[0]) if wanted else 0
             more = {"Content_Range": f"bytes {start}-{len(data) - 1}/{len(data)}"} if wanted else {}
             code = 206 if wanted else 200
             self.head(code, len(data) - start, ETag=etag, X_Repo_Commit=COMMIT, Accept_Ranges="bytes", **more)
             if self.command == "HEAD":
                 return
-            hub.ranges.append((name, wanted))
+            hub.ranges.append((name, asked))
             end = hub.breaks.pop(0) if name == "train.parquet" and hub.breaks else len(data)
             self.wfile.write(data[start:end])
+            if hub.stalls and end < len(data):
+                self.connection.recv(1)  # until the client is gone
             self.close_connection = end < len(data)
 
     return Handler
@@ -128,6 +141,39 @@ def test_a_download_goes_on_where_it_broke_and_is_made_once(hub: Hub, tmp_path: 
     downloads = len(hub.ranges)
     assert finish(start(hub, tmp_path, "again"))[0] == 0
     assert len(hub.ranges) == downloads
+    assert snapshot(tmp_path / "again") == snapshot(tmp_path / "out")
+
+
+@pytest.mark.parametrize("ignores_ranges", [False, True])
+def test_a_download_goes_on_where_the_process_was_killed(ignores_ranges: bool, hub: Hub, tmp_path: Path) -> None:
+    hub.breaks, hub.stalls = [BYTES + 1000], True
+    killed = start(hub, tmp_path, "out")
+    for _ in range(1200):
+        if sum(path.stat().st_size for path in tmp_path.glob("cache/hub/*/blobs/*.incomplete")) >= BYTES:
+            break
+        time.sleep(0.1)
+    killed.kill()
+    killed.communicate()
+    hub.ignores_ranges = ignores_ranges
+    code, _, stderr = finish(start(hub, tmp_path, "out"))
+    assert code == 0, stderr
+    asked = [wanted for name, wanted in hub.ranges if name == "train.parquet"]
+    assert asked == [None, f"bytes={BYTES}-"]
+    assert len(written(tmp_path / "out")) == 401
+    assert not list(tmp_path.rglob("*.incomplete"))
+
+
+def test_a_download_that_arrives_damaged_is_begun_anew(hub: Hub, tmp_path: Path) -> None:
+    assert finish(start(hub, tmp_path, "out"))[0] == 0
+    (blob,) = (path for path in tmp_path.glob("cache/hub/*/blobs/*") if path.stat().st_size > BYTES)
+    blob.rename(blob.with_name(f"{blob.name}.incomplete"))
+    data = bytearray(blob.with_name(f"{blob.name}.incomplete").read_bytes())
+    data[BYTES // 2] ^= 1
+    blob.with_name(f"{blob.name}.incomplete").write_bytes(data[:-1000])
+    code, _, stderr = finish(start(hub, tmp_path, "again"))
+    assert code == 1 and "train.parquet did not arrive as it was sent" in stderr and "Traceback" not in stderr, stderr
+    assert not (tmp_path / "again").exists()
+    assert finish(start(hub, tmp_path, "again"))[0] == 0
     assert snapshot(tmp_path / "again") == snapshot(tmp_path / "out")
 
 
