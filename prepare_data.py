@@ -77,6 +77,7 @@ def parser() -> argparse.ArgumentParser:
     add("--tokenizer", help="folder or hub name; without it a token is 4 characters of the messages")
 
     add = described.add_argument_group("cleaning").add_argument
+    add("--keep-unusable", action="store_true", help="keep rows without tests that can be read; the reward scores them 0")
     add("--keep-truncated", action="store_true", help="keep tests that end in '...'")
     add("--keep-display-tests", action="store_true", help="keep tests written as a page shows them: N = 9, K = 4")
     add("--max-test-mb", type=not_negative, default=10, metavar="M", help="larger tests are removed (default: %(default)s MiB)")
@@ -84,6 +85,7 @@ def parser() -> argparse.ArgumentParser:
     add("--keep-other-languages", action="store_true", help="keep statements that demand a language other than Python")
     add("--drop-multi-answer", action="store_true", help="drop statements that allow several answers, unless a checker judges")
     add("--drop-call-based", action="store_true", help="drop problems whose tests call a function")
+    add("--keep-call-layout", action="store_true", help="keep calls as each row writes them, not in one layout")
 
     add = described.add_argument_group("duplicates").add_argument
     add(
@@ -140,12 +142,14 @@ def settings_of(args: argparse.Namespace) -> Settings:
         num_train=args.num_train,
         seed=args.seed,
         rules=Rules(
+            keep_unusable=args.keep_unusable,
             keep_truncated=args.keep_truncated,
             keep_display_tests=args.keep_display_tests,
             keep_images=args.keep_images,
             keep_other_languages=args.keep_other_languages,
             drop_multi_answer=args.drop_multi_answer,
             drop_call_based=args.drop_call_based,
+            keep_call_layout=args.keep_call_layout,
             max_test_bytes=int(args.max_test_mb * (1 << 20)),
         ),
         max_prompt_tokens=args.max_prompt_tokens,
@@ -186,6 +190,8 @@ def main(arguments: list[str] | None = None) -> int:
     args = command.parse_args(arguments)
     if args.pass_rate and not args.model:
         command.error("--pass-rate needs --model, the name under which the server has the model")
+    if args.model and not args.pass_rate:
+        command.error("--model is asked for the sake of --pass-rate LOW:HIGH; give both, or neither")
     if not args.inspect and (args.index is not None or args.program):
         command.error("--index and --program go with --inspect FILE")
     unchanged = f"; nothing {'else ' if args.pass_rate else ''}in {Path(args.out).expanduser()} was changed"

@@ -1,7 +1,7 @@
 """One raw row -> a problem whose tests can be used, or the reason why it is dropped.
 
-Always dropped, as the verifier could not judge by them or would reward nothing: rows without tests, with more inputs than
-outputs, with tests that cannot be read, with only empty outputs. The rest is for `Rules` to say.
+Always dropped: rows without a statement, and those with only empty outputs, as a program that prints nothing would earn
+the full reward. The rest is for `Rules` to say.
 """
 
 from __future__ import annotations
@@ -24,20 +24,24 @@ from verifier.comparison import Exactly
 DISPLAYED_LINE = re.compile(rb"\s*[A-Za-z_]\w*\s*(?:\[\s*\w*\s*\]\s*)*=(?!=)\s*\S.*")
 NO_CLOSING = "no closing instruction found to remove"
 ASKS_FOR_FUNCTION = "statement says not to read input, tests are on stdin"
-OWN_LAYOUT = "call-based tests kept in their own layout"
+OWN_LAYOUT, ONE_LAYOUT = "call-based tests kept in their own layout", "call-based tests brought into one layout"
+EMPTY = "every expected output is empty"
+CALLS = "tests call a function"
 SEVERAL = "statement allows several answers (--drop-multi-answer)"
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What is dropped of what the verifier could judge by. Defaults: what no program can pass, or no reader can solve."""
+    """What is dropped or rewritten. Defaults: what cannot be judged, what no program can pass, what no reader can solve."""
 
+    keep_unusable: bool = False  # rows whose tests the verifier refuses: none, other numbers of inputs and outputs, unreadable
     keep_truncated: bool = False  # tests that end in "..."
     keep_display_tests: bool = False  # tests that are written as a page shows them: N = 9, K = 4
     keep_images: bool = False  # statements that need a picture
     keep_other_languages: bool = False  # statements that demand another language than Python
     drop_multi_answer: bool = False  # statements that allow several answers, where the row has no checker
     drop_call_based: bool = False  # rows whose tests call a function
+    keep_call_layout: bool = False  # calls as the row writes them, not in one layout
     max_test_bytes: int = 10 << 20  # larger tests, input and output together, are removed
 
 
@@ -152,9 +156,10 @@ def row_checker(extra_info: Any, call_based: bool) -> str:
 
 
 def usable_tests(ground_truth: Any, rules: Rules, notes: Counter[str]) -> tuple[str, str, tuple[int, ...]] | str:
-    """(ground truth to store, fn_name or "", bytes of each test), or why there are none.
+    """(ground truth to store, fn_name or "", bytes of each test), or why the row is dropped.
 
-    Tests on standard input are stored letter by letter as they were, unless some are removed; `notes` counts those.
+    Tests on standard input are stored letter by letter as they were, unless some are removed; `notes` counts those. There
+    are no sizes for what the verifier refuses, kept by the rules.
     """
     if isinstance(ground_truth, dict | list):
         ground_truth = json.dumps(ground_truth)
@@ -163,51 +168,70 @@ def usable_tests(ground_truth: Any, rules: Rules, notes: Counter[str]) -> tuple[
     try:
         parsed = gt.parse(ground_truth)
     except gt.GroundTruthError:
-        return ground_truth_fault(ground_truth)
-    if parsed.fn_name is not None:
-        if rules.drop_call_based:
-            return "tests call a function"
-        canonical = canonical_calls(parsed)
-        notes[OWN_LAYOUT] += canonical is None
-        return canonical or ground_truth, parsed.fn_name, tuple(map(size_of, parsed.tests))
+        fault, fn_name = ground_truth_fault(ground_truth)
+        if not rules.keep_unusable:
+            return fault
+        if fn_name and rules.drop_call_based:
+            return CALLS
+        notes[f"scored as data_error: {fault}"] += 1
+        return ground_truth if isinstance(ground_truth, str) else "", fn_name, ()
+    calls_function = parsed.fn_name is not None
+    if calls_function and rules.drop_call_based:
+        return CALLS
     tests = parsed.tests
-    if not any(test.expected.strip() for test in tests):
-        return "every expected output is empty"  # a program that prints nothing would earn the full reward
+    if not calls_function and all_empty(tests):
+        return EMPTY
     for applies, is_bad, name in (
         (True, lambda test: size_of(test) > rules.max_test_bytes, f"over {rules.max_test_bytes / (1 << 20):g} MiB"),
-        (not rules.keep_display_tests, is_display, "display text (N = 9)"),
-        (not rules.keep_truncated, is_truncated, "cut off ('...')"),
+        (not calls_function and not rules.keep_display_tests, is_display, "display text (N = 9)"),
+        (not calls_function and not rules.keep_truncated, is_truncated, "cut off ('...')"),
     ):
         good = tuple(test for test in tests if not is_bad(test)) if applies else tests
         if not good:
             return f"every test is {name}"
         notes[f"tests removed: {name}"] += len(tests) - len(good)
         tests = good
-    if len(tests) < len(parsed.tests):
-        if not any(test.expected.strip() for test in tests):
-            return "every expected output is empty"
+    sizes, whole = tuple(map(size_of, tests)), len(tests) == len(parsed.tests)
+    if calls_function:
+        canonical = None if whole and rules.keep_call_layout else canonical_calls(gt.GroundTruth(parsed.fn_name, tests))
+        if canonical is None and not whole:
+            return "tests cannot be read"
+        notes[OWN_LAYOUT if canonical is None else ONE_LAYOUT] += canonical != ground_truth
+        return canonical or ground_truth, parsed.fn_name, sizes
+    if not whole:
+        if all_empty(tests):
+            return EMPTY
         inputs, outputs = (
             [side.decode("utf-8", "surrogatepass") for side in sides] for sides in zip(*map(sides_of, tests), strict=True)
         )
         ground_truth = json.dumps({"inputs": inputs, "outputs": outputs})
         if gt.parse(ground_truth).tests != tests:
             return "tests cannot be read"
-    return ground_truth, "", tuple(map(size_of, tests))
+    return ground_truth, "", sizes
 
 
-def ground_truth_fault(ground_truth: Any) -> str:
-    """The reason to report for a ground truth that the verifier refuses."""
+def all_empty(tests: tuple[gt.Test, ...]) -> bool:
+    """Whether a program that prints nothing would earn the full reward."""
+    return not any(test.expected.strip() for test in tests)
+
+
+def ground_truth_fault(ground_truth: Any) -> tuple[str, str]:
+    """(the reason to report for a ground truth that the verifier refuses, the fn_name in it or "")"""
     try:
         tests = json.loads(ground_truth or "null") if isinstance(ground_truth, str) else ground_truth
     except (ValueError, RecursionError):
-        return "ground truth is not JSON"
+        return "ground truth is not JSON", ""
     if tests is None or tests == {}:
-        return "no tests"
-    if not isinstance(tests, dict) or not all(isinstance(tests.get(side), list) for side in ("inputs", "outputs")):
-        return "ground truth is not inputs and outputs"
+        return "no tests", ""
+    if not isinstance(tests, dict):
+        return "ground truth is not inputs and outputs", ""
+    named = tests.get("fn_name")
+    fn_name = named if isinstance(named, str) and all(part.isidentifier() for part in named.split(".")) else ""
+    if not all(isinstance(tests.get(side), list) for side in ("inputs", "outputs")):
+        return "ground truth is not inputs and outputs", fn_name
     if len(tests["inputs"]) != len(tests["outputs"]):
-        return "inputs and outputs differ in number"
-    return "tests cannot be read" if tests["inputs"] else "no tests"
+        return "inputs and outputs differ in number", fn_name
+    return "tests cannot be read" if tests["inputs"] else "no tests", fn_name
 
 
 def sides_of(test: gt.Test) -> tuple[bytes, bytes]:

@@ -218,7 +218,7 @@ def write_splits(splits: dict[str, Split], subset: str, settings: Settings, work
 def describe(source: Source, splits: dict[str, Split], files: dict[str, dict], settings: Settings) -> dict:
     """The card."""
     train = splits["train"]
-    chosen = card.choose_samples(list(train.problems), settings.seed)
+    chosen = card.choose_samples([k for k, problem in train.problems.items() if problem.test_sizes], settings.seed)
     made_of = f"of {settings.tokenizer}, chat template included" if settings.tokenizer else lengths.ESTIMATE
     described = {
         "source": {name: [origin(source, path) for path in paths] for name, paths in source.splits.items()},

@@ -166,6 +166,47 @@ def test_tests_over_the_size_limit_go(tmp_path: Path, capsys: pytest.CaptureFixt
     assert [row["extra_info"]["num_tests"] for row in written(tmp_path / "out")] == [2, 2, 1]
 
 
+def test_the_size_limit_is_for_calls_too() -> None:
+    notes: Counter[str] = Counter()
+    tests = {"fn_name": "f", "inputs": [[1], [[7] * 1000], [2]], "outputs": [[2], [3], [4]]}
+    for rules, left in ((Rules(), [2, 3, 4]), (Rules(max_test_bytes=500), [2, 4])):
+        stored, fn_name, sizes = usable_tests(json.dumps(tests), rules, notes)
+        assert fn_name == "f" and len(sizes) == len(left)
+        assert json.loads(stored)["outputs"] == [f"[{value}]" for value in left]
+    assert notes["tests removed: over 0.000476837 MiB"] == 1
+    assert usable_tests(json.dumps(tests), Rules(max_test_bytes=1), notes) == "every test is over 9.53674e-07 MiB"
+
+
+UNUSABLE = {
+    "no tests": ({"inputs": [], "outputs": []}, ""),
+    "inputs and outputs differ in number": ({"fn_name": "twice", "inputs": [[1], [2]], "outputs": [[2]]}, "twice"),
+    "ground truth is not JSON": ('{"inputs": ["1', ""),
+    "tests cannot be read": ({"inputs": ["1"], "outputs": [None]}, ""),
+    "ground truth is not inputs and outputs": ({"fn_name": "f; g", "inputs": 1}, ""),
+}
+
+
+def test_rows_without_usable_tests_can_be_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They are for those who want the prompts; the reward says what it makes of them."""
+    from code_reward import compute_score
+
+    rows = [*good_rows(1), *(raw_row(reason, tests) for reason, (tests, _) in UNUSABLE.items())]
+    source_folder(tmp_path / "raw", rows)
+    options = ("--source", tmp_path / "raw", "--out", tmp_path / "out", "--keep-unusable")
+    assert run(*options) == 0
+    counts = table(capsys.readouterr().out)
+    assert all(counts[f"scored as data_error: {reason}"] == [1, 0] for reason in UNUSABLE)
+    kept = written(tmp_path / "out")[1:]
+    for row, raw, (_, fn_name) in zip(kept, rows[1:], UNUSABLE.values(), strict=True):
+        assert row["reward_model"]["ground_truth"] == raw["reward_model"]["ground_truth"]
+        assert row["extra_info"]["fn_name"] == fn_name and row["extra_info"]["num_tests"] == 0
+        assert (f"the function `{fn_name}`" if fn_name else "reads from stdin") in row["prompt"][1]["content"]
+        score = compute_score("taco", "```python\nprint(1)\n```", row["reward_model"]["ground_truth"], row["extra_info"])
+        assert score["data_error"] == 1 and score["score"] == 0
+    assert run(*options, "--drop-call-based") == 0
+    assert len(written(tmp_path / "out")) == len(rows) - 1
+
+
 def test_outputs_that_are_all_empty_once_others_are_removed_count_as_empty() -> None:
     tests = json.dumps({"inputs": ["1", "2"], "outputs": ["", "1 2 3 ..."]})
     assert usable_tests(tests, Rules(), Counter()) == "every expected output is empty"
@@ -222,6 +263,16 @@ def test_a_right_value_stays_right_and_a_wrong_one_wrong() -> None:
         assert comparison.compare_value(value, test.expected).ok
         assert not comparison.compare_value(wrong, test.expected).ok
     assert isinstance(test.expected, Exactly)
+
+
+def test_calls_can_stay_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    call = {"fn_name": "f", "inputs": [[1]], "outputs": [[2]]}
+    options = ("--source", source_folder(tmp_path / "raw", [raw_row("Return 2n.", call)]), "--out", tmp_path / "out")
+    for switch, note in (((), "brought into one layout"), (("--keep-call-layout",), "kept in their own layout")):
+        assert run(*options, *switch) == 0
+        assert table(capsys.readouterr().out)[f"call-based tests {note}"] == [1, 0]
+        stored = written(tmp_path / "out")[0]["reward_model"]["ground_truth"]
+        assert (stored == json.dumps(call)) == bool(switch) and gt.parse(stored) == gt.parse(call)
 
 
 def test_call_based_rows_can_be_dropped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

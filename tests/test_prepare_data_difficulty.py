@@ -201,7 +201,9 @@ def test_bad_bands(band: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert stopped.value.code == 2 and "0.05:0.95" in capsys.readouterr().err
 
 
-def test_a_band_needs_a_model(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("option", [["--pass-rate", "0.05:0.95"], ["--model", "x"]])
+def test_a_band_needs_a_model_and_a_model_a_band(option: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
-        run("--pass-rate", "0.05:0.95")
-    assert stopped.value.code == 2 and "--model" in capsys.readouterr().err
+        run(*option)
+    error = capsys.readouterr().err
+    assert stopped.value.code == 2 and "--model" in error and "--pass-rate" in error
