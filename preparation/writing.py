@@ -7,6 +7,9 @@ the old ones and renamed when the last check has passed.
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
+import shutil
 import signal
 import tempfile
 from bisect import bisect_left
@@ -39,6 +42,7 @@ SCHEMA = pa.schema(  # what veRL reads of a prepared row
     }
 )
 GROUP_ROWS, GROUP_BYTES = 1000, 32 << 20  # a row group ends at whichever comes first
+UNFINISHED = ".prepare-"  # what the folders are called that are written to
 BATCH_ROWS = 32  # a row's tests can be megabytes
 
 
@@ -46,26 +50,47 @@ BATCH_ROWS = 32  # a row's tests can be megabytes
 def output_folder(out: Path) -> Iterator[Path]:
     """A folder to write to; when the block ends without an exception, its files take their places in `out`.
 
-    Files whose names start with a dot are left behind. Raises DataError where `out` cannot be written; whatever is
-    raised, `out` is then as it was before.
+    Files whose names start with a dot are left behind. What a run that was killed left of its own is removed. Raises
+    DataError where `out` cannot be written; whatever is raised, `out` is then as it was before.
     """
     created = not out.exists()
     try:
         out.mkdir(parents=True, exist_ok=True)
-        temporary = tempfile.TemporaryDirectory(prefix=".prepare-", dir=out)  # renaming needs the same file system
+        for left in out.glob(f"{UNFINISHED}*"):
+            with contextlib.suppress(OSError), in_use(left) as marked:
+                if marked:
+                    shutil.rmtree(left)
+        temporary = tempfile.TemporaryDirectory(prefix=UNFINISHED, dir=out)  # renaming needs the same file system
     except OSError as error:
         raise DataError(f"cannot write to {out} ({error.strerror}); give --out a folder that can be written") from error
     try:
-        with temporary as work:
+        with temporary as work, in_use(Path(work)):
             yield Path(work)
             with uninterrupted():
                 for path in sorted(Path(work).glob("[!.]*")):
                     path.replace(out / path.name)
-    except BaseException:
+    except BaseException as error:
         if created:
             with contextlib.suppress(OSError):
                 out.rmdir()
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DataError(f"the disk of {out} is full; free some space, or give --out a folder elsewhere") from error
         raise
+
+
+@contextlib.contextmanager
+def in_use(folder: Path) -> Iterator[bool]:
+    """Marks a folder as in use, until the block or the process ends.
+
+    False where another process has marked it, or the file system has no locks.
+    """
+    with (folder / ".in-use").open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            marked = True
+        except OSError:
+            marked = False
+        yield marked
 
 
 @contextlib.contextmanager

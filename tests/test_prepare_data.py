@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import signal
 import subprocess
@@ -606,6 +607,17 @@ def start(*arguments: object, prelude: str = "", **options: object) -> subproces
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
 
 
+STOPS_BEFORE_THE_CHECK = "import time, preparation.writing as files; files.check_written = lambda *_: time.sleep(600)"
+
+
+def wait_for(process: subprocess.Popen, out: Path) -> None:
+    """Until a run with STOPS_BEFORE_THE_CHECK has written its first file."""
+    deadline = time.monotonic() + 120
+    while not list(out.glob(".prepare-*/train1000.parquet")):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.05)
+
+
 def test_a_full_disk_leaves_the_old_files(tmp_path: Path) -> None:
     """A limit on the size of written files stands for the full disk."""
     digits = np.random.default_rng(0).integers(0, 10, (40, 2000))
@@ -623,17 +635,33 @@ def test_a_full_disk_leaves_the_old_files(tmp_path: Path) -> None:
     assert files_written(tmp_path / "out") == OUTPUTS
 
 
+def test_a_full_disk_is_named(tmp_path: Path) -> None:
+    words = f"the disk of {tmp_path / 'out'} is full"
+    with pytest.raises(DataError, match=words), writing.output_folder(tmp_path / "out"):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_what_a_killed_run_left_is_removed_and_a_running_one_left_alone(tmp_path: Path) -> None:
+    raw, out = source_folder(tmp_path / "raw", good_rows(5)), tmp_path / "out"
+    process = start("--source", raw, "--out", out, prelude=STOPS_BEFORE_THE_CHECK)
+    try:
+        wait_for(process, out)
+        assert run("--source", raw, "--out", out) == 0
+        assert len(list(out.glob(".prepare-*/train1000.parquet"))) == 1
+    finally:
+        process.kill()
+        process.communicate()
+    assert run("--source", raw, "--out", out) == 0
+    assert files_written(out) == OUTPUTS
+
+
 @pytest.mark.parametrize(("signal_sent", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_being_stopped_leaves_nothing(signal_sent: signal.Signals, code: int, tmp_path: Path) -> None:
     source_folder(tmp_path / "raw", good_rows(5))
     before = snapshot(tmp_path)
-    prelude = "import time, preparation.writing as files; files.check_written = lambda *_: time.sleep(600)"
-    process = start("--source", tmp_path / "raw", "--out", tmp_path / "out", prelude=prelude)
+    process = start("--source", tmp_path / "raw", "--out", tmp_path / "out", prelude=STOPS_BEFORE_THE_CHECK)
     try:
-        deadline = time.monotonic() + 120
-        while not list(tmp_path.glob("out/.prepare-*/train1000.parquet")):
-            assert process.poll() is None and time.monotonic() < deadline
-            time.sleep(0.05)
+        wait_for(process, tmp_path / "out")
         process.send_signal(signal_sent)
         _, stderr = process.communicate(timeout=60)
     finally:

@@ -64,7 +64,16 @@ def truncated(keep: float) -> Callable[[Path], None]:
     return write
 
 
+def twice(column: str) -> Callable[[Path], None]:
+    def write(path: Path) -> None:
+        table = pq.read_table(write_parquet(path, good_rows(3)))
+        pq.write_table(table.append_column(column, table[column]), path)
+
+    return write
+
+
 CASES = {
+    "two prompts": (twice("prompt"), "{path} has two columns of one name"),
     "no prompt": (without("prompt"), "lacks the column prompt (it has: data_source, ability, reward_model, extra_info)"),
     "no ability": (without("ability"), "lacks the column ability"),
     "no reward_model": (without("reward_model"), "lacks the column reward_model"),
