@@ -16,11 +16,13 @@ is in the folder's name instead.
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 import logging
 import os
 import sys
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -195,6 +197,8 @@ def run_stage(stage: str, configuration: Any, limit: int) -> None:
     [benchmark] = configuration.datasets
     contained.failures.clear()
     logging.disable(logging.INFO)  # its progress bars and warnings are enough
+    if stage == "generate":  # where it would warn that nothing has a score yet
+        logging.getLogger("evalscope").addFilter(lambda record: "score computed from" not in record.getMessage())
     try:
         reports = run_task(configuration)
     except Exception as error:
@@ -261,23 +265,42 @@ def do(stage: str, out: Path, model: str, name: str, benchmark: str, settings: S
         raise EvaluationError(
             f"{refused} prompts of {benchmark} and MAX_TOKENS={settings.max_tokens} are more than the model's length: lower it."
         )
-    if stage == "review":
+    if stage == "generate":
+        results.write_text(folder / results.ANSWERED, str(settings.limit))
+    else:
         results.write(folder / "result.json", read_result(folder, benchmark, settings, decides))
     return folder
 
 
+def at_least(low: int, kind: type = int) -> Callable[[str], int | float]:
+    """An argument's type: a number that is not below `low`."""
+
+    def number(text: str) -> int | float:
+        if not (value := kind(text)) >= low:
+            raise argparse.ArgumentTypeError(f"invalid, {text} is less than {low}")
+        return value
+
+    return number
+
+
+def date(text: str) -> str:
+    return datetime.date.fromisoformat(text).isoformat()
+
+
 def add_settings(parser: argparse.ArgumentParser) -> None:
     defaults = Settings()
-    parser.add_argument("--limit", type=int, default=defaults.limit, help="problems of each benchmark; 0: all")
-    parser.add_argument("--repeats", type=int, default=defaults.repeats, help="answers a problem; more than one are sampled")
-    parser.add_argument("--temperature", type=float, default=defaults.temperature, help="of sampled answers")
-    parser.add_argument("--max-tokens", type=int, default=defaults.max_tokens)
-    parser.add_argument("--seed", type=int, default=defaults.seed)
-    parser.add_argument("--start-date", default=defaults.start_date, help="live_code_bench: first day, YYYY-MM-DD")
-    parser.add_argument("--end-date", default=defaults.end_date, help="live_code_bench: last day")
+    parser.add_argument("--limit", type=at_least(0), default=defaults.limit, help="problems of each benchmark; 0: all")
+    parser.add_argument(
+        "--repeats", type=at_least(1), default=defaults.repeats, help="answers a problem; more than one are sampled"
+    )
+    parser.add_argument("--temperature", type=at_least(0, float), default=defaults.temperature, help="of sampled answers")
+    parser.add_argument("--max-tokens", type=at_least(1), default=defaults.max_tokens)
+    parser.add_argument("--seed", type=at_least(0), default=defaults.seed)
+    parser.add_argument("--start-date", type=date, default=defaults.start_date, help="live_code_bench: first day, YYYY-MM-DD")
+    parser.add_argument("--end-date", type=date, default=defaults.end_date, help="live_code_bench: last day")
     parser.add_argument("--hub", default=defaults.hub, choices=("modelscope", "huggingface"))
     parser.add_argument("--local", type=Path, help="a folder with offline copies, one folder a benchmark")
-    parser.add_argument("--batch-size", type=int, default=defaults.batch_size, help="answers at a time")
+    parser.add_argument("--batch-size", type=at_least(1), default=defaults.batch_size, help="answers at a time")
 
 
 def settings_of(arguments: argparse.Namespace) -> Settings:
@@ -306,7 +329,7 @@ def main() -> None:
         try:
             where = (arguments.out, arguments.model, arguments.name, name)
             print(do(arguments.stage, *where, settings, arguments.api_url))
-        except EvaluationError as error:
+        except (EvaluationError, OSError) as error:
             print(f"evaluation: {error}", file=sys.stderr)
             failed.append(name)
     sys.stdout.flush()

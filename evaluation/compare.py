@@ -33,7 +33,13 @@ def stage(words: list[str], dry: bool) -> None:
     if dry:
         print(shlex.join(command))
         return
-    process = subprocess.Popen(command, stdout=sys.stderr, env=serving.direct_environment())
+    process = subprocess.Popen(
+        command,
+        stdout=sys.stderr,
+        env=serving.direct_environment(),
+        start_new_session=True,  # out of reach of the terminal's Ctrl-C, which is answered here
+        preexec_fn=serving.die_with_parent,
+    )
     try:
         process.wait()
     except BaseException:
@@ -77,14 +83,18 @@ class Plan:
         places = {x: self.result(name, model, x) for x in self.wanted}
         return [x for x, path in places.items() if path is None or not results.finished(path.parent, self.public.limit)]
 
+    def unanswered(self, name: str, model: str) -> list[str]:
+        """Of those, the ones for which the model is still needed."""
+        places = {x: self.result(name, model, x) for x in self.pending(name, model)}
+        return [x for x, path in places.items() if path is None or not results.answered(path.parent, self.public.limit)]
+
     def results(self, name: str, model: str) -> list[Result]:
         """What there is."""
         missing = self.pending(name, model)
         return [results.read(self.result(name, model, x)) for x in self.wanted if x not in missing]
 
-    def run(self, own: str, public: str, name: str, model: str, more: list[str]) -> None:
-        """The stages, called `own` in held_out and `public` in benchmarks, of what has no result yet."""
-        pending = self.wanted if self.dry else self.pending(name, model)
+    def run(self, own: str, public: str, name: str, model: str, pending: list[str], more: list[str]) -> None:
+        """The stages, called `own` in held_out and `public` in benchmarks, of the pending benchmarks."""
         words = ["--out", str(self.out), "--model", model, "--name", name, "--batch-size", str(self.public.batch_size), *more]
         others = [x for x in pending if x != HELD_OUT]
         if HELD_OUT in pending:
@@ -95,14 +105,15 @@ class Plan:
 
 def generate(plan: Plan, name: str, model: str) -> None:
     """All answers of one model that are missing."""
+    pending = plan.wanted if plan.dry else plan.unanswered(name, model)
     with contextlib.ExitStack() as stack:
         served: list[str] = []
-        if not plan.dry and serving.available() and plan.pending(name, model):
+        if pending and not plan.dry and serving.available():
             log = plan.out / name / "vllm.log"
             print(f"evaluation: starting vLLM for {name} ({model}), its output is in {log}", file=sys.stderr, flush=True)
             server = serving.server(model, name, log, plan.public.seed)
             served = ["--api-url", stack.enter_context(server)]
-        plan.run("generate", "generate", name, model, served)
+        plan.run("generate", "generate", name, model, pending, served)
 
 
 def known(names: list[str]) -> list[str]:
@@ -160,12 +171,15 @@ def run(arguments: argparse.Namespace) -> int:
     if plan.dry:
         print(shlex.join([sys.executable, "-m", "evaluation.merge", str(actor), "--base", base]))
     else:
+        if base[0] in "/." and not Path(base).is_dir():
+            raise EvaluationError(f"{base}, from which the run started, is not there: name the model with MODEL_PATH.")
+        out.mkdir(parents=True, exist_ok=True)  # before the long work, to see that it can be
         merge.merge(actor, base=base)
     models = {"base": base, target.name: str(target)}
     for name, model in models.items():
         generate(plan, name, model)
     for name, model in models.items():
-        plan.run("judge", "review", name, model, [])
+        plan.run("judge", "review", name, model, wanted if plan.dry else plan.pending(name, model), [])
     stem = out / target.name
     if plan.dry:
         print(shlex.join([sys.executable, "-m", "evaluation.table", "--base", "...", "--trained", "...", "--out", str(stem)]))
@@ -179,7 +193,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    usage = "python3 -m evaluation.compare CHECKPOINT [setting ...]    (--help lists them; eval.sh's variables give them)"
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], usage=usage)
     parser.add_argument("checkpoint", type=Path, help="run folder, checkpoints folder, global_step_N or its actor folder")
     parser.add_argument("--base", help="the model that the run started from; default: what the run's config.yaml says")
     parser.add_argument("--datasets", nargs="+", default=[HELD_OUT, *benchmarks.BENCHMARKS])
@@ -194,7 +209,7 @@ def main() -> None:
         signal.signal(number, lambda number, frame: sys.exit(128 + number))
     try:
         sys.exit(run(parser.parse_args()))
-    except (EvaluationError, merge.MergeError) as error:
+    except (EvaluationError, merge.MergeError, OSError) as error:
         sys.exit(f"evaluation: {error}")
     except KeyboardInterrupt:
         sys.exit("evaluation: interrupted; the same command goes on from here.")

@@ -238,6 +238,7 @@ def do(stage: str, out: Path, model: str, name: str, settings: Settings, api_url
     folder.mkdir(parents=True, exist_ok=True)
     if stage == "generate":
         generate(folder, model, name, settings, api_url, batch_size)
+        results.write_text(folder / results.ANSWERED, str(settings.limit))
     else:
         judge(folder, settings, name)
         results.write(folder / "result.json", summarise(folder, settings, decides))
@@ -271,7 +272,7 @@ def main() -> None:
     given["train"] = tuple(given["train"])
     try:
         print(do(settings=Settings(**given), **where))
-    except (EvaluationError, ValueError) as error:
+    except (EvaluationError, ValueError, OSError) as error:
         sys.exit(f"evaluation: {error}")
 
 

@@ -209,7 +209,7 @@ def main() -> None:
     arguments = parser.parse_args()
     try:
         print(merge(arguments.checkpoint, arguments.target, arguments.lora_alpha, arguments.base))
-    except (MergeError, ValueError) as error:
+    except (MergeError, ValueError, OSError) as error:
         sys.exit(f"merge: {error}")
 
 

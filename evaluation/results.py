@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+ANSWERED = "answered"  # the file that a finished generation leaves; in it the limit
+
 
 class EvaluationError(Exception):
     """One sentence: what is wrong and what to do."""
@@ -53,6 +55,12 @@ def finished(folder: Path, limit: int) -> bool:
     """Whether a benchmark's folder has the result of so many problems."""
     path = folder / "result.json"
     return path.exists() and read(path).settings["limit"] == limit
+
+
+def answered(folder: Path, limit: int) -> bool:
+    """Whether a benchmark's folder has all answers to so many problems, so that no model is needed any more."""
+    path = folder / ANSWERED
+    return path.exists() and path.read_text(encoding="utf-8") == str(limit)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -66,7 +66,7 @@ def free_port() -> int:
 
 
 def die_with_parent() -> None:
-    """In the server's process, before it starts: a parent that is killed outright cannot stop it."""
+    """In a child, before it becomes the server or a stage: a parent that is killed outright cannot stop it."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 

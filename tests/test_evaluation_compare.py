@@ -109,7 +109,9 @@ def test_what_is_said_wins_over_the_run(run_folder):
             "evaluation: Unknown benchmark 'mmlu': DATASETS takes humaneval, live_code_bench, gsm8k",
         ),
         ({}, "evaluation: /data/validation.parquet does not exist: name the run's files with VAL_FILE and TRAIN_FILE."),
-        ({"LIMIT": "many"}, "invalid int value: 'many'"),
+        ({"LIMIT": "many"}, "argument --limit: invalid number value: 'many'"),
+        ({"LIMIT": "-1"}, "argument --limit: invalid, -1 is less than 0"),
+        ({"LCB_START_DATE": "August"}, "argument --start-date: invalid date value: 'August'"),
         ({"DATASET_HUB": "github"}, "invalid choice: 'github'"),
     ),
 )
@@ -117,6 +119,14 @@ def test_wrong_settings(run_folder, settings, sentence):
     said = eval_sh(run_folder, code=2 if "invalid" in sentence else 1, **settings)
     assert sentence in said
     assert not (run_folder / "eval").exists() and not (run_folder / "merged").exists()
+
+
+def test_what_is_said_before_anything_is_merged(run_folder):
+    settings = {"DATASETS": "humaneval", "EVAL_DIR": str(run_folder / "config.yaml" / "eval")}
+    assert "evaluation: [Errno 20] Not a directory: " in eval_sh(run_folder, code=1, **settings)
+    said = eval_sh(run_folder, code=1, DATASETS="humaneval", MODEL_PATH="/moved/away")
+    assert "evaluation: /moved/away, from which the run started, is not there: name the model with MODEL_PATH." in said
+    assert not (run_folder / "merged").exists()
 
 
 def test_no_checkpoint(tmp_path):

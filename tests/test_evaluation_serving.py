@@ -126,11 +126,15 @@ def test_both_models_are_served_once_for_everything(tmp_path, tiny_model):
     environment = script_environment(**settings)
     environment |= {"PATH": f"{bin_folder}:{environment['PATH']}", "PYTHONPATH": f"{tmp_path / 'site'}:{ROOT}"}
     command = ["bash", str(ROOT / "eval.sh"), str(actor.parent)]
-    for _ in range(2):  # the second time everything is there, and no server is started
+    logs = {name: run / "eval" / name / "vllm.log" for name in ("base", "global_step_1")}
+    for again in (False, True):  # the second time all answers are there: they are reviewed without a server
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900)
-        assert done.returncode == 0, done.stderr[-3000:]
-    for name, model in (("base", tiny_model), ("global_step_1", run / "merged" / "global_step_1")):
-        assert (run / "eval" / name / "vllm.log").read_text() == f"served {model}\n"
-        found = [results.read(x) for x in (run / "eval" / name).glob("*/result.json")]
-        assert sorted(x.benchmark for x in found) == ["gsm8k", "humaneval"] and all(len(x.problems) == 2 for x in found)
+        assert done.returncode == 0, done.stderr
+        for (name, log), model in zip(logs.items(), (tiny_model, run / "merged" / "global_step_1"), strict=True):
+            assert log.read_text() == ("not started\n" if again else f"served {model}\n")
+            log.write_text("not started\n")
+            found = {path: results.read(path) for path in (run / "eval" / name).glob("*/result.json")}
+            assert sorted(x.benchmark for x in found.values()) == ["gsm8k", "humaneval"]
+            assert all(len(x.problems) == 2 for x in found.values())
+            next(iter(found)).unlink()
     assert "| humaneval (own problems) | pass@1 | 0.000 | 0.000 |" in done.stdout
