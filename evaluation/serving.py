@@ -27,6 +27,7 @@ from evaluation.results import EvaluationError
 START_SECONDS = 1800  # a 7B model from a slow disk, with CUDA graphs
 STOP_SECONDS = 30
 PR_SET_PDEATHSIG = 1
+LIBC = ctypes.CDLL(None)  # opened here: nothing should be loaded between fork and exec
 LOG_TAIL = 2000  # characters
 SAID = re.compile(r"\b\w*(?:Error|Exception): .+")  # the last line of a traceback, wherever the logger puts it
 
@@ -67,7 +68,7 @@ def free_port() -> int:
 
 def die_with_parent() -> None:
     """In a child, before it becomes the server or a stage: a parent that is killed outright cannot stop it."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 @contextlib.contextmanager
