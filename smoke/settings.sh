@@ -3,7 +3,7 @@
 #     bash run_qwen_coder_ppo_single_gpu.sh "${CPU_OVERRIDES[@]}"
 # is a CPU run with the script's batch sizes and lengths (smoke/run.sh sets small ones).
 
-export VERL_USE_EXTERNAL_MODULES=smoke.cpu_platform
+export VERL_USE_EXTERNAL_MODULES=smoke.cpu_platform${VERL_USE_EXTERNAL_MODULES:+,$VERL_USE_EXTERNAL_MODULES}
 if [[ -z ${CUDA_VISIBLE_DEVICES-unset} ]]; then unset CUDA_VISIBLE_DEVICES; fi  # Ray would refuse to count a GPU below
 export AGENT_WORKERS=${AGENT_WORKERS:-1} REWARD_WORKERS=${REWARD_WORKERS:-1}  # each is a process that takes 8 s to import veRL
 export LOGGER=${LOGGER:-console,file}

@@ -1,0 +1,136 @@
+"""How much of a card a training run takes, by phase, and how long its steps are.
+
+    python3 benchmarks/gpu_memory.py [--card 24] -- bash run_qwen_coder_ppo_single_gpu.sh [veRL option ...]
+
+The memory of the whole card is sampled five times a second (NVML, what nvidia-smi shows) and set against the times at which
+veRL's trainer entered and left its phases. With --card a smaller card is emulated on a larger one: vLLM's share is scaled down
+to what ROLLOUT_GPU_MEM_UTIL would be of that card, and PyTorch's allocator is capped at the card's size in each process. What
+then counts is that the peak stays under it: the cap alone does not add the processes up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import pynvml
+
+SAMPLE_SECONDS = 0.2
+MIB = 1 << 20
+DEFAULT_SHARE = 0.4  # ROLLOUT_GPU_MEM_UTIL of the single-GPU script
+START, OTHER = "start", "other"  # before the first phase; between phases and after the last
+WHOLE = ("step",)  # timers around others
+
+
+class Sampler(threading.Thread):
+    """Samples the used memory of one card, (Unix seconds, bytes), until `stop` is set."""
+
+    def __init__(self, index: int) -> None:
+        super().__init__(daemon=True)
+        pynvml.nvmlInit()
+        self.card = pynvml.nvmlDeviceGetHandleByIndex(index)
+        self.samples: list[tuple[float, int]] = []
+        self.stop = threading.Event()
+
+    def memory(self) -> tuple[int, int]:
+        """Used and total bytes; what the driver reserves for itself counts as neither, as in nvidia-smi."""
+        memory = pynvml.nvmlDeviceGetMemoryInfo(self.card, version=pynvml.nvmlMemory_v2)
+        return memory.used, memory.total
+
+    def run(self) -> None:
+        while not self.stop.wait(SAMPLE_SECONDS):
+            self.samples.append((time.time(), self.memory()[0]))
+
+
+def smaller_card(environment: dict[str, str], gigabytes: float, total: int) -> dict[str, str]:
+    """What to set so that a run takes no more of a card of `total` bytes than of one of `gigabytes` (24: 24,000 MiB)."""
+    fraction = gigabytes * 1000 * MIB / total
+    if fraction > 1:
+        raise ValueError(f"--card {gigabytes:g}: this card has {total // MIB:,} MiB only.")
+    share = float(environment.get("ROLLOUT_GPU_MEM_UTIL", DEFAULT_SHARE))
+    return {
+        "ROLLOUT_GPU_MEM_UTIL": f"{share * fraction:.4f}",
+        "PYTORCH_ALLOC_CONF": f"per_process_memory_fraction:{fraction:.4f}",
+    }
+
+
+def by_phase(samples: list[tuple[float, int]], phases: list[dict]) -> dict[str, dict[str, float]]:
+    """{phase: peak MiB, and median seconds of one pass}, in the order in which the phases first came; none too short to see."""
+    phases = sorted((phase for phase in phases if phase["phase"] not in WHOLE), key=lambda phase: phase["start"])
+    first = phases[0]["start"] if phases else float("inf")
+    peaks: dict[str, int] = {START: 0, **{phase["phase"]: 0 for phase in phases}, OTHER: 0}
+    for moment, used in samples:
+        names = {phase["phase"] for phase in phases if phase["start"] <= moment <= phase["end"]}
+        for name in names or {START if moment < first else OTHER}:
+            peaks[name] = max(peaks[name], used)
+    seconds = {name: [p["end"] - p["start"] for p in phases if p["phase"] == name] for name in peaks}
+    return {
+        name: {"peak_mib": peak // MIB, "seconds": statistics.median(seconds[name]) if seconds[name] else 0.0}
+        for name, peak in peaks.items()
+        if peak
+    }
+
+
+def read_lines(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="How much of a card a training run takes, by phase.")
+    parser.add_argument("--card", type=float, metavar="GB", help="emulate a card of this size, for example 24")
+    parser.add_argument("--index", type=int, default=0, help="the card, as nvidia-smi counts (default 0)")
+    parser.add_argument("--json", type=Path, help="write the figures to this file as well")
+    parser.add_argument("command", nargs="+", help="after --: the run")
+    arguments = parser.parse_args()
+    try:
+        sampler = Sampler(arguments.index)
+        before, total = sampler.memory()
+        settings = smaller_card(dict(os.environ), arguments.card, total) if arguments.card else {}
+    except (pynvml.NVMLError, ValueError) as error:
+        print(f"gpu_memory: {error}", file=sys.stderr)
+        return 1
+
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "phases.jsonl"
+        others = os.environ.get("VERL_USE_EXTERNAL_MODULES")
+        modules = ",".join(["benchmarks.phase_log", *([others] if others else [])])
+        sampler.start()
+        run = subprocess.run(
+            arguments.command,
+            env={**os.environ, **settings, "VERL_USE_EXTERNAL_MODULES": modules, "PHASE_LOG": str(log)},
+        )
+        sampler.stop.set()
+        sampler.join()
+        phases = read_lines(log)
+
+    table = by_phase(sampler.samples, phases)
+    steps = [phase["end"] - phase["start"] for phase in phases if phase["phase"] == "step"]
+    peak = max((used for _, used in sampler.samples), default=0) // MIB
+    print("\n| phase | peak MiB | seconds |\n|---|---|---|")
+    for name, figures in table.items():
+        print(f"| {name} | {figures['peak_mib']:,} | {figures['seconds']:.1f} |")
+    limit = f" of {arguments.card * 1000:,.0f}" if arguments.card else ""
+    # The first step warms up: compilers, caches, allocators.
+    step = statistics.median(steps[1:] or steps) if steps else 0.0
+    print(
+        f"\npeak {peak:,}{limit} MiB ({before // MIB:,} before the run); {len(steps)} steps, {step:.1f} s each after the first"
+    )
+    if arguments.json:
+        figures = {"command": arguments.command, "settings": settings, "peak_mib": peak, "before_mib": before // MIB}
+        arguments.json.write_text(json.dumps({**figures, "steps": steps, "phases": table}, indent=1) + "\n")
+    if run.returncode == 0 and arguments.card and peak > arguments.card * 1000:
+        print(f"gpu_memory: the run takes more than a card of {arguments.card:g} GB has.", file=sys.stderr)
+        return 1
+    return run.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,133 @@
+"""Peaks by phase, without a card: NVML is a stand-in, and the run is a few lines that take veRL's timers' place."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import subprocess
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import ROOT
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from benchmarks import phase_log, random_model
+
+NVML = """
+import os, types
+class NVMLError(Exception): pass
+nvmlMemory_v2 = 2
+def nvmlInit():
+    if "NO_CARD" in os.environ: raise NVMLError("NVML Shared Library Not Found")
+def nvmlDeviceGetHandleByIndex(index): return index
+def nvmlDeviceGetMemoryInfo(card, version):
+    used = int(open(os.environ["USED_MIB"]).read() or 0)
+    return types.SimpleNamespace(used=used << 20, total=100_000 << 20)
+"""
+RUN = """
+import json, os, sys, time
+from pathlib import Path
+used, log = Path(os.environ["USED_MIB"]), os.environ["PHASE_LOG"]
+print(os.environ["VERL_USE_EXTERNAL_MODULES"], os.environ.get("ROLLOUT_GPU_MEM_UTIL"), os.environ.get("PYTORCH_ALLOC_CONF"))
+for name, mib in (("gen", 3000), ("update_actor", 9000)):
+    start = time.time()
+    used.write_text(str(mib))
+    time.sleep(1.5)
+    with open(log, "a") as file:
+        file.write(json.dumps({"phase": name, "start": start, "end": time.time()}) + chr(10))
+sys.exit(int(sys.argv[1]))
+"""
+
+
+@pytest.fixture
+def measure(tmp_path: Path):
+    (tmp_path / "pynvml.py").write_text(NVML)
+    (tmp_path / "run.py").write_text(RUN)
+    (tmp_path / "used").write_text("1000")
+
+    def run(*options: str, code: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, str(ROOT / "benchmarks" / "gpu_memory.py"), *options, "--", sys.executable]
+        paths = {"PYTHONPATH": f"{tmp_path}:{ROOT}", "USED_MIB": str(tmp_path / "used")}
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(("ROLLOUT", "PYTORCH", "VERL"))}
+        whole = [*command, str(tmp_path / "run.py"), str(code)]
+        return subprocess.run(whole, capture_output=True, text=True, env={**clean, **paths, **environment})
+
+    return run
+
+
+def test_peaks_by_phase(measure, tmp_path: Path) -> None:
+    run = measure("--json", str(tmp_path / "figures.json"), VERL_USE_EXTERNAL_MODULES="mine")
+    assert run.returncode == 0, run.stderr
+    figures = json.loads((tmp_path / "figures.json").read_text())
+    assert figures["phases"]["gen"]["peak_mib"] == 3000
+    assert figures["phases"]["update_actor"]["peak_mib"] == 9000 == figures["peak_mib"]
+    assert figures["phases"]["gen"]["seconds"] == pytest.approx(1.5, abs=1)
+    assert figures["before_mib"] == 1000
+    assert run.stdout.startswith("benchmarks.phase_log,mine None None\n")
+    assert "| update_actor | 9,000 |" in run.stdout
+
+
+def test_a_smaller_card(measure) -> None:
+    run = measure("--card", "24")
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.startswith("benchmarks.phase_log 0.0960 per_process_memory_fraction:0.2400\n")
+    assert measure("--card", "24", ROLLOUT_GPU_MEM_UTIL="0.5").stdout.split()[1] == "0.1200"
+    run = measure("--card", "8")
+    assert (run.returncode, run.stderr) == (1, "gpu_memory: the run takes more than a card of 8 GB has.\n")
+
+
+def test_what_cannot_be_measured(measure) -> None:
+    assert measure(code=3).returncode == 3  # the run's own
+    run = measure("--card", "200")
+    assert (run.returncode, run.stderr) == (1, "gpu_memory: --card 200: this card has 100,000 MiB only.\n")
+    run = measure(NO_CARD="1")
+    assert (run.returncode, run.stderr) == (1, "gpu_memory: NVML Shared Library Not Found\n")
+
+
+def test_timers_write_down_when_they_ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = types.ModuleType("trainer")
+
+    @contextlib.contextmanager
+    def marked_timer(name: str, timing: dict[str, float], color: str | None = None) -> Iterator[None]:
+        timing[name] = 1.0
+        yield
+
+    trainer.marked_timer = marked_timer
+    phase_log.log_phases(trainer)
+    monkeypatch.setenv("PHASE_LOG", str(tmp_path / "log"))
+    timing: dict[str, float] = {}
+    with trainer.marked_timer("step", timing), trainer.marked_timer("gen", timing, color="red"):
+        pass
+    lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+    assert [line["phase"] for line in lines] == ["gen", "step"]
+    assert lines[1]["start"] <= lines[0]["start"] <= lines[0]["end"] <= lines[1]["end"]
+    assert timing == {"step": 1.0, "gen": 1.0}
+
+
+@pytest.mark.parametrize("name", ["verl.trainer.ppo.v1.trainer_base", "verl.trainer.ppo.v1.trainer_sync"])
+def test_verl_still_has_those_timers(name: str) -> None:
+    assert importlib.import_module(name).marked_timer
+
+
+@pytest.mark.parametrize(("size", "parameters"), [("0.5B", 494_032_768), ("1.5B", 1_543_714_304), ("7B", 7_615_616_512)])
+def test_shapes(size: str, parameters: int) -> None:
+    """The published models' numbers of parameters."""
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(random_model.configuration(size))
+    assert model.num_parameters() == parameters
+
+
+def test_every_word_can_be_decoded(tiny_model: Path, tmp_path: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    tokenizer.save_pretrained(tmp_path)
+    random_model.fill_vocabulary(tmp_path, 5000)
+    filled = AutoTokenizer.from_pretrained(tmp_path)
+    assert len(filled) == 5000
+    assert filled("print(1)")["input_ids"] == tokenizer("print(1)")["input_ids"]
+    assert filled.decode([len(tokenizer), 4999]) == f"unused{len(tokenizer)}unused4999"
