@@ -161,11 +161,12 @@ def test_a_value_on_each_line():
         ("(1, 2)\nTrue\nNone", [(1, 2), True, None]),
         ("'a'", ["a"]),
         ("hello world", ["hello world"]),
+        ("hello\r\nworld\r\n", ["hello", "world"]),
         ("NaN\nInfinity", [float("nan"), float("inf")]),
         ("1" + "0" * 5000, [10**5000]),
         ('""', [""]),
     ],
-    ids=range(9),
+    ids=range(10),
 )
 def test_texts_of_arguments(text: str, arguments: list):
     (found, _), *_ = calls({"fn_name": "f", "inputs": [text], "outputs": ["0"]})
@@ -181,7 +182,7 @@ def test_texts_of_values():
     assert expected("3") == 3
     assert expected("true") is True
     assert expected("True") is True
-    assert expected("hello world") == Exactly("hello world")
+    assert expected("hello world") == expected("hello world\r\n") == Exactly("hello world")
     assert expected('"5"') == Exactly("5")  # the string, not the number
     assert expected("0.5") == 0.5
     assert compare_value({1: 2}, expected('{"1": 2}')).ok

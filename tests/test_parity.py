@@ -82,6 +82,7 @@ WRITING = {
     "stdout detached, with codecs": "import codecs, sys\nsys.stdin = codecs.getreader('utf-8')(sys.stdin.detach())\n"
     "sys.stdout = codecs.getwriter('utf-8')(sys.stdout.detach())\nprint(sys.stdin.readline())",
     "stdout detached for good": "import sys\nsys.stdout.detach().write(b'7')",
+    "stdout deleted": "import sys\nprint(7)\ndel sys.stdout",
     "stderr detached": "import sys\nsys.stderr.detach()\nprint(1)",
     "redirect_stdout": "import contextlib, io\nb = io.StringIO()\nwith contextlib.redirect_stdout(b): print('in')\nprint(b.getvalue())",
     "dup": "import os\nd = os.dup(1)\nos.write(d, b'a')\nos.close(d)\nprint('b')",

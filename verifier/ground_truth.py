@@ -287,7 +287,7 @@ def _value(text: str) -> object:
     try:
         return ast.literal_eval(text.strip())
     except (ValueError, SyntaxError, TypeError, MemoryError):
-        return text
+        return text.strip("\r\n")
 
 
 def _is_quoted(value: object) -> bool:

@@ -197,10 +197,9 @@ def _finish(status: int) -> int:
             step()
         except BaseException:
             pass
-    if not _flushed(sys.stdout):
-        status = 120  # the interpreter's own code for output that could not be written
-    if not _flushed(sys.stderr):
-        status = 120
+    for name in ("stdout", "stderr"):
+        if not _flushed(getattr(sys, name, None)):
+            status = 120  # the interpreter's own code for output that could not be written
     # Finalizers see the module's names intact: nothing is cleared, the whole namespace is let go.
     sys.modules.pop("__main__", None)
     try:
