@@ -42,7 +42,7 @@ def draw(rows: Sequence[Row], published: Mapping[str, tuple[float, float]], path
     differences.errorbar(list(places), [x.difference for x in rows], errors, fmt="o", color=TRAINED, capsize=4)
     differences.axhline(0, color="black", linewidth=0.8)
     differences.set_ylabel("trained - base, 95%")
-    differences.set_xticks(list(places), [f"{x.name}\n{x.metric}, {x.problems} problems" for x in rows], fontsize=8)
+    differences.set_xticks(list(places), [f"{x.name}\n{x.metric}, problems: {x.problems}" for x in rows], fontsize=8)
     differences.tick_params(axis="x", rotation=30 if len(rows) > 4 else 0)
     differences.set_xlim(-0.6, len(rows) - 0.4)
     new = path.with_name(f".{path.name}.new")

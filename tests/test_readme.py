@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from conftest import MULTI, ROOT, SINGLE
 
 from evaluation import compare
@@ -101,12 +100,11 @@ def test_metrics_are_those_that_verl_logs() -> None:
         assert any(re.fullmatch(pattern, metric) for metric in logged), name
 
 
-@pytest.mark.parametrize("number, run", [(0, "docs/runs/cpu_learn"), (1, "tests/cases/runs/metrics_learning.jsonl")])
-def test_lines_of_the_shown_runs(number: int, run: str) -> None:
-    block = [block for block in BLOCKS if block.startswith("[Step")][number]
-    command = [sys.executable, "plot_metrics.py", run, "--steps"]
+def test_lines_of_the_shown_run() -> None:
+    [block] = [block for block in BLOCKS if block.startswith("[Step")]
+    command = [sys.executable, "plot_metrics.py", "docs/runs/cpu_learn", "--steps"]
     said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=120).stdout.splitlines()
-    assert {line for line in block.splitlines() if line not in said} <= {"..."}
+    assert [line for line in block.splitlines() if line not in said] == []
 
 
 def test_commands_and_files_are_there() -> None:
