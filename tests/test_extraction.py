@@ -116,6 +116,9 @@ OTHER_BLOCKS = {
         ADD,
     ),
     "a block that holds Markdown": (f"````markdown\n{fenced(ADD)}\n````", ADD),
+    "an untagged block that holds Markdown": (f"````\n{fenced(ADD)}\n````", ADD),
+    "a stray fence of another kind before": (f"~~~\nprose\n{fenced(ADD)}", ADD),
+    "a longer stray fence before": (f"````\nprose\n{fenced(ADD)}\nDone", ADD),
 }
 
 LOOSE = {

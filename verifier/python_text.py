@@ -23,7 +23,7 @@ STATEMENT = re.compile(
     r"|(?:[^#]*[^\w.#])?(?:print|input|open|main|solve|solution|sys\.std(?:in|out)\.[a-z.]+) *\("
 )
 FOREIGN = re.compile(
-    r"\$ |>>>|In \[\d|#include *[<\"]|using namespace\b|Traceback \(most"
+    r"\$ |>>>|```|~~~|In \[\d|#include *[<\"]|using namespace\b|Traceback \(most"
     r"|(?:public|private|static|const|let|var|func|fn|function|int|void|package) |.*\) *\{$"
     r"|(?=.*;$).*(?:\+\+|&&|\|\||::|<<|>>|->|[{}])"
 )
