@@ -15,8 +15,9 @@ the plain recipe's: equal text once both ends are stripped.
 
 Returned values: equal as in Python (so 1, 1.0 and True are one value), and besides: a tuple is a list, a float is met
 within 1e-6, a set meets a list that has its elements once each in any order, a dictionary's keys may have become strings in
-JSON, a value may be wrapped in a list of its own (as rows have it), and a string may hold the JSON of the value. The last
-two are meant for values as rows have them; `Exactly` turns them off where the row leaves no doubt.
+JSON, a value may be wrapped in a list of its own (as rows have it), and a string may hold the JSON of the value, or, where
+it is wrapped, of a string. The last two are meant for values as rows have them; `Exactly` turns them off where the row
+leaves no doubt.
 
 Not covered: problems with several right answers, and output whose shape counts (a drawing): they need a checker.
 """
