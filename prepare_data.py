@@ -20,6 +20,7 @@ and library versions give the same bytes.
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 from pathlib import Path
@@ -31,6 +32,7 @@ from preparation.cleaning import Rules
 from preparation.difficulty import Sampling
 from preparation.pipeline import HELD_OUT, Settings, prepare
 from preparation.reading import HUB_NAME, DataError, open_source
+from verifier.isolation import IsolationError
 
 
 def positive(text: str) -> int:
@@ -194,22 +196,26 @@ def main(arguments: list[str] | None = None) -> int:
         command.error("--model is asked for the sake of --pass-rate LOW:HIGH; give both, or neither")
     if not args.inspect and (args.index is not None or args.program):
         command.error("--index and --program go with --inspect FILE")
+    sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that cannot show a character is no reason to fail
     unchanged = f"; nothing {'else ' if args.pass_rate else ''}in {Path(args.out).expanduser()} was changed"
     try:
         if args.inspect:
             for line in row_view.view(args.inspect.expanduser(), args.index, args.tokenizer, args.program):
                 print(line)
-            return 0
-        settings = settings_of(args)
-        described = prepare(open_source(args.source, args.validation_source, args.revision), settings)
-    except (DataError, OSError, pa.ArrowException) as error:
+        else:
+            settings = settings_of(args)
+            report(prepare(open_source(args.source, args.validation_source, args.revision), settings), settings)
+        sys.stdout.flush()
+        return 0
+    except BrokenPipeError:  # as with `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more when it ends
+        return 0
+    except (DataError, IsolationError, OSError, pa.ArrowException) as error:
         print(f"prepare_data.py: {error}{'' if args.inspect else unchanged}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print(f"prepare_data.py: interrupted{unchanged}", file=sys.stderr)
         return 130
-    report(described, settings)
-    return 0
 
 
 if __name__ == "__main__":

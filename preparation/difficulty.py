@@ -21,6 +21,7 @@ from tqdm import tqdm
 from code_reward import compute_score
 from preparation.cleaning import Problem
 from preparation.reading import DataError, first_line
+from verifier import options
 
 RETRIES, TIMEOUT_SECONDS = 5, 900.0
 KEY_VARIABLE, NO_KEY = "OPENAI_API_KEY", "EMPTY"  # servers of one's own ask for none
@@ -64,6 +65,7 @@ def measure(questions: Iterable[Question], total: int, sampling: Sampling, resul
     """
     import openai  # slow to import, and only needed here
 
+    reward_options()
     known, rates = read_results(results), {}
     running: dict[Future, Question] = {}
     client = openai.OpenAI(
@@ -110,6 +112,14 @@ def measure(questions: Iterable[Question], total: int, sampling: Sampling, resul
             client.close()  # which ends the requests that are still waited for
             pool.shutdown(cancel_futures=True)
     return dict(sorted(rates.items()))
+
+
+def reward_options() -> options.Options:
+    """The reward's options, as the environment has them. Raises DataError for one that cannot be used."""
+    try:
+        return options.read({})
+    except ValueError as error:
+        raise DataError(str(error)) from error
 
 
 def judge(client: Any, question: Question, sampling: Sampling) -> list[float]:

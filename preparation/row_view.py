@@ -11,13 +11,17 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from preparation import card, lengths
+from preparation.difficulty import reward_options
 from preparation.reading import COLUMNS, OPTIONAL, DataError, describe, open_parquet, row_at
-from verifier import calls, checkers, options, scoring
+from verifier import calls, checkers, scoring
 from verifier import ground_truth as gt
 from verifier.comparison import Exactly
 from verifier.verdict import Verdict
 
 TESTS_SHOWN, CHARACTERS_SHOWN = 3, 2000
+# What a terminal would obey instead of showing: control characters, and those that turn the direction of writing.
+CONTROLS = {*range(32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A)} - {ord("\n"), ord("\t")}
+VISIBLE = {code: repr(chr(code))[1:-1] for code in CONTROLS}
 
 
 def view(path: Path, index: int | None = None, tokenizer: str | None = None, program: Path | None = None) -> Iterator[str]:
@@ -77,13 +81,13 @@ def position_of(file: pq.ParquetFile, path: Path, index: int) -> int:
     if not isinstance(column, pa.StructType) or column.get_field_index("index") < 0:
         raise DataError(f"{path} has no column extra_info.index; leave out --index")
     indices = pc.struct_field(file.read(columns=["extra_info.index"])["extra_info"], "index")
-    position = pc.index(indices, index).as_py()
-    if position < 0:
+    try:
+        return indices.to_pylist().index(index)
+    except ValueError:
         span = pc.min_max(indices).as_py()
         raise DataError(
             f"{path} has no row of index {index}; the indices in it are from {span['min']} to {span['max']}, not all of them"
-        )
-    return position
+        ) from None
 
 
 def nth_row(file: pq.ParquetFile, position: int, columns: list[str]) -> dict | None:
@@ -96,7 +100,7 @@ def nth_row(file: pq.ParquetFile, position: int, columns: list[str]) -> dict | N
 
 def section(title: str, text: str) -> Iterator[str]:
     yield f"\n---- {title}"
-    yield text
+    yield text.translate(VISIBLE)
 
 
 def show_tests(truth: gt.GroundTruth, checker: checkers.Checker) -> Iterator[str]:
@@ -124,9 +128,10 @@ def judge(program: Path, truth: gt.GroundTruth, checker: checkers.Checker) -> It
     """One line a test, and the score."""
     try:
         code = program.read_text(encoding="utf-8")
-        indices, results = scoring.judge_program(code, truth, options.read({}), checker)
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"the program {program} cannot be read ({error}); give a Python file") from error
+    try:
+        indices, results = scoring.judge_program(code, truth, reward_options(), checker)
     except (gt.GroundTruthError, checkers.CheckerError) as error:
         raise DataError(f"the row cannot judge a program: {error}") from error
     if results[0].verdict is Verdict.IE:

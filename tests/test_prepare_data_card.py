@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -140,6 +143,39 @@ def test_a_row_is_found_by_its_index(raw: Path, tmp_path: Path, capsys: pytest.C
     assert "row 5 of 5" in text and "2 calls of twice" in text and "test 1 of 2, expected\n[6]\n" in text
     assert run("--inspect", tmp_path / "out" / "train.parquet", "--index", 4) == 1
     assert "has no row of index 4; the indices in it are from 0 to 5, not all of them" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("index", ["-1", "99999999999999999999"])
+def test_an_index_that_no_row_can_have(index: str, raw: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--inspect", raw / "train.parquet", "--index", index) == 1
+    assert f"has no row of index {index}" in capsys.readouterr().err
+
+
+def test_an_index_of_text_is_no_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_parquet(tmp_path / "train.parquet", [raw_row("Double it.", extra_info={"index": "a"})])
+    assert run("--inspect", path, "--index", 0) == 1
+    assert "has no row of index 0" in capsys.readouterr().err
+
+
+def test_what_a_terminal_would_obey_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    row = raw_row("\x1b[2J题目\r\nb\u202ec\x07", {"inputs": ["\x00\t"], "outputs": ["\x9b1m"]})
+    text = view(capsys, write_parquet(tmp_path / "train.parquet", [row]))
+    assert "\\x1b[2J题目\\r\nb\\u202ec\\x07" in text and "\\x00\t" in text and "\\x9b1m" in text
+
+
+def test_a_reader_that_has_seen_enough(raw: Path) -> None:
+    command = f"{sys.executable} prepare_data.py --inspect {raw / 'train.parquet'} | true; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.stdout == "0\n" and done.stderr == ""
+
+
+@pytest.mark.parametrize(("name", "words"), [("ISOLATION", "CODE_REWARD_ISOLATION=none such"), ("TIMEOUT", "option timeout")])
+def test_a_reward_that_cannot_work(name: str, words: str, raw: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("print(1)")
+    command = [sys.executable, "prepare_data.py", "--inspect", raw / "train.parquet", "--program", tmp_path / "mine.py"]
+    environment = {**os.environ, f"CODE_REWARD_{name}": "none such"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1 and words in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_rows_without_an_index_are_not_found_by_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
