@@ -141,16 +141,20 @@ def sample(client: Any, prompt: list[dict[str, str]], sampling: Sampling) -> lis
     """As many responses as asked for; some servers give one a request whatever `n` says."""
     responses: list[str] = []
     while len(responses) < sampling.samples:
-        completion = client.chat.completions.create(
-            model=sampling.model,
-            messages=prompt,
-            n=sampling.samples - len(responses),
-            temperature=sampling.temperature,
-            max_tokens=sampling.max_tokens,
-        )
-        if not completion.choices:
+        try:
+            completion = client.chat.completions.create(
+                model=sampling.model,
+                messages=prompt,
+                n=sampling.samples - len(responses),
+                temperature=sampling.temperature,
+                max_tokens=sampling.max_tokens,
+            )
+            texts = [choice.message.content or "" for choice in completion.choices or ()]
+        except (ValueError, TypeError, AttributeError):  # the client takes whatever it is sent for an answer
+            texts = []
+        if not texts:
             raise DataError(f"the server at {sampling.url} answers without a response; check that it serves {sampling.model}")
-        responses += [choice.message.content or "" for choice in completion.choices]
+        responses += texts
     return responses[: sampling.samples]
 
 

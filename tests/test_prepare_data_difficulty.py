@@ -31,6 +31,7 @@ class Server:
     address: str = ""
     one_at_a_time: bool = False  # as servers that know no `n`
     status: int = 200
+    body: bytes = b""  # sent instead of an answer
     requests: list[dict] = field(default_factory=list)
 
 
@@ -53,6 +54,7 @@ def handler(server: Server) -> type[BaseHTTPRequestHandler]:
             ]
             reply = {"id": "1", "object": "chat.completion", "created": 0, "model": asked["model"], "choices": choices}
             body = json.dumps(reply if server.status == 200 else {"error": {"message": "no such model"}}).encode()
+            body = server.body or body
             self.send_response(server.status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
@@ -169,6 +171,15 @@ def test_a_server_that_refuses(
     assert run(*options(raw, tmp_path / "out", server)) == 1
     error = capsys.readouterr().err
     assert f"the server at {server.address} failed" in error and "no such model" in error and error.count("\n") == 1
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"{}", b'"text"', b'{"choices": 3}', b'{"choices": []}', b'{"choices": [{}]}'])
+def test_a_server_that_answers_something_else(
+    body: bytes, raw: Path, tmp_path: Path, server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.body = body
+    assert run(*options(raw, tmp_path / "out", server)) == 1
+    assert f"the server at {server.address} answers without a response" in capsys.readouterr().err
 
 
 def test_a_server_that_is_not_there(
