@@ -1,6 +1,6 @@
 """Run hostile programs through the executor as it is configured by the environment; print one JSON object.
 
-    python3 tests/attack_round.py            every attack of tests/cases/attacks.json and folder_attacks.json
+    python3 tests/attack_round.py            every attack of tests/cases/*attacks.json
     python3 tests/attack_round.py ID ...     some of them
 
 Kept apart from pytest so that a round can run as another user, under another isolation, or inside an emulated
@@ -85,7 +85,10 @@ def aftermath() -> list[str]:
 
 def main() -> None:
     folder = ROOT / "tests" / "cases"
-    cases = [case for name in ("attacks", "folder_attacks") for case in json.loads((folder / f"{name}.json").read_text())]
+    names = ["attacks", "folder_attacks", "further_attacks"]
+    if isolation.processes_allowed():
+        names.pop()  # about processes and what they share
+    cases = [case for name in names for case in json.loads((folder / f"{name}.json").read_text())]
     if os.environ.get(isolation.ISOLATION) in ("userns", "seccomp"):  # no folder to attack; what it says is refused already
         for case in cases:
             if case["id"].startswith("folder_"):

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from verifier import calls, client, cores, executor
+from verifier import calls, client, cores, executor, runner
 from verifier.executor import run_tests
 from verifier.verdict import Execution, Limits, Verdict
 
@@ -55,6 +55,38 @@ def test_numpy_where_the_trainer_has_it() -> None:
     first, second = run_tests(program, [b"", b""], Limits())
     assert first.stdout.startswith(b"10 0.") and first.stdout == second.stdout
     assert run("print(__import__('numpy').arange(5).sum())", limits=Limits()).stdout == b"10\n"
+
+
+def test_importing_beforehand_runs_no_command(tmp_path: Path) -> None:
+    """Nothing is confined yet when the modules that a text names are imported: venv.__main__ would make an environment."""
+    source = "import venv.__main__\nfrom unittest import __main__\nimport unittest.__main__, json.tests, colorsys"
+    look = "print(*[name for name in sys.modules if '__main__' in name or name == 'colorsys'])"
+    code = f"import sys\nfrom verifier import runner\nrunner.preload({source!r})\n{look}"
+    environment = {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", code, "made"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr, [*tmp_path.iterdir()]) == ("__main__ colorsys\n", "", [])
+
+
+IMPORTS = {
+    "import zlib": "zlib",
+    "import math, zlib as z, bz2": "zlib bz2",
+    "from math import gcd\nimport zlib\nfrom bz2 import open": "zlib bz2",
+    "from decimal import *\nfrom zlib import *": "decimal zlib",
+    "from math import (\n    gcd,  # (really)\n    lcm,\n)\nimport zlib": "zlib",
+    "from math import gcd, \\\n    lcm\nimport zlib, \\\n    bz2": "zlib bz2",
+    "if 1:\n\timport zlib; import bz2\ntry:import lzma\nexcept:pass": "zlib bz2 lzma",
+    "from concurrent import futures\nfrom xml.etree import ElementTree as E": "concurrent.futures xml.etree.ElementTree",
+    "from concurrent import(futures)": "concurrent.futures",
+    "x = __import__('zlib').crc32\nfrom importlib import import_module\nimport_module( 'bz2')": "zlib bz2",
+    "exec('import zlib; from bz2 import open')": "zlib bz2",
+}
+
+
+@pytest.mark.parametrize("source", IMPORTS)
+def test_modules_that_a_text_names_are_found(source: str) -> None:
+    compile(source, "", "exec")
+    assert set(IMPORTS[source].split()) <= set(runner._modules_named(source))
 
 
 def test_environment(monkeypatch: pytest.MonkeyPatch) -> None:

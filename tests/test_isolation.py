@@ -91,7 +91,8 @@ def test_filter_decides_as_its_tables_say(machine: str, column: int) -> None:
 
     thread = 0x3D0F00  # what pthread_create asks for
     assert call("clone", thread) == seccomp.ALLOW
-    for flags in (17, 0, 0x4111, thread | 0x10000000, thread | 0x20000, 0x40000000 | 17):
+    not_all_shared = [thread & ~flag for flag in (0x100, 0x200, 0x400, 0x800, 0x10000)]
+    for flags in (17, 0, 0x4111, thread | 0x10000000, thread | 0x20000, 0x40000000 | 17, *not_all_shared):
         assert call("clone", flags) == denied
     assert call("clone3") == call("openat2") == missing
     assert call("kill", seccomp.OWN_PID) == call("tgkill", seccomp.OWN_PID) == seccomp.ALLOW
@@ -102,6 +103,10 @@ def test_filter_decides_as_its_tables_say(machine: str, column: int) -> None:
     assert {call("socketpair", *a) for a in ((1, 2), (1, 5), (2, 1), (16, 1))} == {denied}
     assert call("fcntl", 3, 1030) == seccomp.ALLOW
     assert {call("fcntl", 3, command) for command in (6, 7, 37, 38, 1031, 1033)} == {denied}
+    assert call("close_range", 3, 9, 4) == call("sendto", 3, 0, 1, 0x4000) == call("recvfrom", 3, 0, 1, 0x40) == seccomp.ALLOW
+    assert call("close_range", 3, 9, 6) == call("sendto", 3, 0, 1, 1) == call("recvfrom", 3, 0, 1, 0x41) == denied
+    assert {call("mmap", 0, 4096, 3, flags) for flags in (0x1, 0x2, 0x22, 0x20022)} == {seccomp.ALLOW}
+    assert {call("mmap", 0, 4096, 3, flags) for flags in (0x21, 0x23, 0x8021)} == {denied}
     assert call("ioctl", 0, 0x5401) == seccomp.ALLOW and call("ioctl", 0, 0x5412) == seccomp.fail(25)
     for name, place in (("open", 1), ("openat", 2)):
         if seccomp.CALLS[name][column] is not None:
@@ -124,6 +129,7 @@ def test_filter_decides_as_its_tables_say(machine: str, column: int) -> None:
     assert call("openat", program=closed) == call("readlinkat", program=closed) == seccomp.fail(13)
     forking = seccomp.build(machine, allow_processes=True)
     assert call("clone", 17, program=forking) == call("kill", 1, program=forking) == seccomp.ALLOW
+    assert call("mmap", 0, 4096, 3, 0x21, program=forking) == seccomp.ALLOW  # what processes share
     assert call("clone", 0x10000000 | 17, program=forking) == denied
 
 

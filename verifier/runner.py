@@ -33,20 +33,30 @@ _seed = random.seed
 _startup_streams = (sys.stdin, sys.stdout, sys.stderr)
 _streams: list[io.TextIOWrapper] = []
 
-# Standard modules that do something when imported, or that no judge needs.
+# Standard modules that do something when imported (venv.__main__ makes an environment, and nothing is confined yet), or
+# that no judge needs.
 _NOT_PRELOADED = {"antigravity", "this", "__hello__", "__phello__", "idlelib", "tkinter", "turtle", "turtledemo", "test"}
+_NOT_PRELOADED |= {"__main__", "tests"}
 # What these import only when first used, which a program that can open no file could not do itself.
 _IMPORTED_LATE = {
     "datetime": ["_strptime"],
     "time": ["_strptime"],
     "concurrent": ["concurrent.futures.thread", "concurrent.futures.process"],
-    "multiprocessing": ["multiprocessing.dummy", "multiprocessing.pool", "multiprocessing.popen_fork"],
+    "multiprocessing": [
+        "multiprocessing.dummy",
+        "multiprocessing.pool",
+        "multiprocessing.popen_fork",
+        "multiprocessing.queues",
+    ],
     "asyncio": ["concurrent.futures.thread", "asyncio.base_futures"],
     "decimal": ["numbers"],
     "numpy": ["numpy.random"],  # so that it can be seeded
     "codecs": ["encodings.idna", "encodings.latin_1", "encodings.ascii", "encodings.cp1252", "encodings.utf_16"],
 }
-_IMPORT = re.compile(r"(?:^|[;:])[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t(]+([\w, \t\n]+)|import[ \t]+([\w., \t]+))", re.M)
+_IMPORT = re.compile(
+    r"(?:^|[;:\"'])[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]*(?:\(([^()]*)|([\w, \t*]*))|import[ \t]+([\w., \t]+))", re.M
+)
+_IMPORT_CALL = re.compile(r"(?:__import__|import_module)\([ \t]*[\"']([\w.]+)[\"']")
 
 
 def prepare_interpreter() -> None:
@@ -56,19 +66,18 @@ def prepare_interpreter() -> None:
         (1, "w", "<stdout>", "surrogateescape"),
         (2, "w", "<stderr>", "backslashreplace"),
     ):
-        raw = io.FileIO(descriptor, mode, closefd=False)
-        raw.name = name
-        buffer = io.BufferedReader(raw) if mode == "r" else io.BufferedWriter(raw)
+        # With a buffer of the size that the interpreter itself takes.
+        buffer = open(descriptor, mode + "b", closefd=False)  # noqa: SIM115 - open for ever
+        buffer.raw.name = name
         # newline: as the interpreter itself opens them on Linux, so that "\r\n" reaches the program unchanged
         stream = io.TextIOWrapper(buffer, "utf-8", errors, newline="\n", line_buffering=descriptor == 2)
         stream.mode = mode
         _streams.append(stream)
     sys.stdin, sys.stdout, sys.stderr = sys.__stdin__, sys.__stdout__, sys.__stderr__ = _streams
-    if not hasattr(builtins, "exit"):  # site would have added them
-        import _sitebuiltins
+    import site  # which was kept from doing anything at the interpreter's start
 
-        builtins.exit = _sitebuiltins.Quitter("exit", "Ctrl-D (i.e. EOF)")
-        builtins.quit = _sitebuiltins.Quitter("quit", "Ctrl-D (i.e. EOF)")
+    for add_names in (site.setquit, site.setcopyright, site.sethelper):  # exit and quit, license and others, help
+        add_names()
 
 
 def _import_module_or_member(name: str) -> None:
@@ -79,24 +88,30 @@ def _import_module_or_member(name: str) -> None:
         __import__(name)
 
 
+def _modules_named(source: str) -> list[str]:
+    """The modules that a program's text asks for; a name that is imported from one may be a module too."""
+    wanted = _IMPORT_CALL.findall(source)
+    for package, in_brackets, in_line, modules in _IMPORT.findall(source.replace("\\\n", " ")):
+        if package:
+            names = (in_brackets or in_line).split(",")
+            wanted += [package, *(f"{package}.{name.split()[0]}" for name in names if name.split())]
+        wanted += [name.split()[0] for name in modules.split(",") if name.split()]
+    return wanted
+
+
 def preload(source: str) -> None:
     """Import, once for all its tests, the standard modules (and numpy) that a program's text asks for.
 
     Importing runs none of the program's own code. A module that fails to import is left for the program to meet.
     """
-    wanted: list[str] = []
-    for package, names, modules in _IMPORT.findall(source):
-        if package:
-            wanted.append(package)
-            wanted += [f"{package}.{name.split()[0]}" for name in names.split(",") if name.split()]
-        wanted += [name.split()[0] for name in modules.split(",") if name.split()]
+    wanted = _modules_named(source)
     if "encode" in source:
         wanted.append("codecs")
     if "numpy" in source:  # however it is imported: a confined child cannot load the C++ library that it needs
         wanted.append("numpy")
     for name in wanted:
         top = name.partition(".")[0]
-        if top in _NOT_PRELOADED or not (top in sys.stdlib_module_names or top == "numpy"):
+        if not _NOT_PRELOADED.isdisjoint(name.split(".")) or not (top in sys.stdlib_module_names or top == "numpy"):
             continue
         for module in [name, *_IMPORTED_LATE.get(top, [])]:
             try:

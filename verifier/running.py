@@ -11,6 +11,7 @@ from verifier import wire
 from verifier.scratch import Scratch
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+_MAX_THREADS = 1024  # stacks of the usual size allow fewer; the host has pids for 1024 threads a core, or more
 
 
 class Limits(NamedTuple):
@@ -30,6 +31,11 @@ def memory_of(pid: int | str) -> tuple[int, int]:
     with open(f"/proc/{pid}/statm", "rb", buffering=0) as file:
         pages = file.read().split()
     return int(pages[0]) * _PAGE, int(pages[1]) * _PAGE
+
+
+def _resident_of_threads(pid: int) -> int:
+    """Resident bytes where the main thread has ended and others go on: it shows none then."""
+    return max((memory_of(f"{pid}/task/{thread}")[1] for thread in os.listdir(f"/proc/{pid}/task")), default=0)
 
 
 def _seconds_queued(pid: int) -> float:
@@ -72,13 +78,14 @@ class Test:
         limits = self.limits
         try:
             cpu = time.clock_gettime(~self.pid << 3 | 2)  # the clock of all its threads' CPU time
-            resident = memory_of(self.pid)[1]
+            resident = memory_of(self.pid)[1] or _resident_of_threads(self.pid)
+            threads = os.stat(f"/proc/{self.pid}/task").st_nlink - 2
         except (OSError, IndexError):
             return False  # it has just ended
         elapsed = time.monotonic() - self.started
         if cpu > limits.cpu:
             self.kill(wire.KILLED_CPU)
-        elif resident > own + limits.memory:
+        elif resident > own + limits.memory or threads > _MAX_THREADS:
             self.kill(wire.KILLED_MEMORY)
         elif self._overslept(elapsed, limits.wall):
             self.kill(wire.KILLED_WALL)

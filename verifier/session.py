@@ -18,7 +18,7 @@ from _socket import MSG_CMSG_CLOEXEC, SCM_RIGHTS, SOL_SOCKET, socket
 from math import ceil
 from types import CodeType
 
-from verifier import linux, namespaces, runner, wire
+from verifier import linux, namespaces, runner, wire, without_processes
 from verifier.running import Limits, Test, memory_of
 from verifier.walls import Walls, confine, confine_session
 
@@ -271,12 +271,14 @@ def serve(connection: socket, sources: list[int], walls: Walls) -> None:
         return
     for source in sources:
         os.close(source)
+    # Without the filter a program may leave processes, and whose they are can be told only where one test runs at a time.
+    serial = walls.mode == "off" or walls.allow_processes
+    if not serial:
+        without_processes.take_the_place_of_shared_things()
     if len(os.listdir("/proc/self/task")) != 1:
         raise RuntimeError("an imported module started a thread; a fork would copy its locks but not the thread")
     gc.freeze()  # so that collections in the children touch, and copy, only the program's own objects
     session = Session(connection, walls, code)
-    # Without the filter a program may leave processes, and whose they are can be told only where one test runs at a time.
-    serial = walls.mode == "off" or walls.allow_processes
     connection.send(wire.COMPILED + (wire.SERIAL if serial else b""))
     with contextlib.suppress(_TrainerGone):
         while True:
