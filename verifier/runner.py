@@ -42,12 +42,7 @@ _IMPORTED_LATE = {
     "datetime": ["_strptime"],
     "time": ["_strptime"],
     "concurrent": ["concurrent.futures.thread", "concurrent.futures.process"],
-    "multiprocessing": [
-        "multiprocessing.dummy",
-        "multiprocessing.pool",
-        "multiprocessing.popen_fork",
-        "multiprocessing.queues",
-    ],
+    "multiprocessing": [f"multiprocessing.{name}" for name in ("dummy", "pool", "popen_fork", "queues", "synchronize")],
     "asyncio": ["concurrent.futures.thread", "asyncio.base_futures"],
     "decimal": ["numbers"],
     "numpy": ["numpy.random"],  # so that it can be seeded
