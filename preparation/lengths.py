@@ -12,7 +12,7 @@ from preparation.prompts import build_prompt
 from preparation.reading import DataError, first_line
 
 Messages = list[dict[str, str]]
-Counter = Callable[[Sequence[Messages]], list[int]]  # prompts -> tokens of each
+TokenCounter = Callable[[Sequence[Messages]], list[int]]  # prompts -> tokens of each
 BATCH = 256  # prompts
 CHARACTERS_A_TOKEN = 4  # the estimate, where there is no tokenizer
 ESTIMATE = f"estimated as {CHARACTERS_A_TOKEN} characters each"
@@ -28,7 +28,7 @@ def render(tokenizer: str) -> Callable[[Messages], str]:
     return lambda messages: loaded.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
 
 
-def token_counter(tokenizer: str | None) -> Counter:
+def token_counter(tokenizer: str | None) -> TokenCounter:
     """Counts the tokens that veRL makes of a prompt; without a tokenizer, an estimate.
 
     A fast tokenizer, and all of Qwen's are, encodes a batch on all cores by threads of its own, outside of Python: that
@@ -60,7 +60,7 @@ def load(tokenizer: str):
     return loaded
 
 
-def measure(problems: Sequence[Problem], count: Counter, split: str) -> list[int]:
+def measure(problems: Sequence[Problem], count: TokenCounter, split: str) -> list[int]:
     """The tokens of each problem's prompt."""
     lengths = []
     with tqdm(total=len(problems), desc=f"measuring {split}", unit=" prompts", disable=None) as bar:

@@ -128,7 +128,7 @@ def read_split(name: str, source: Source, path: Path, rules: Rules) -> Split:
     return split
 
 
-def limit_length(split: Split, count: lengths.Counter, limit: int) -> None:
+def limit_length(split: Split, count: lengths.TokenCounter, limit: int) -> None:
     """Measures all usable prompts and drops those over `limit` tokens."""
     measured = lengths.measure(list(split.problems.values()), count, split.name)
     split.tokens = dict(zip(split.problems, measured, strict=True))

@@ -92,11 +92,8 @@ CASES = {
     "not parquet": (text("<html>Please log in</html>" * 100), "{path} cannot be read as parquet"),
     "an LFS pointer": (text("version https://git-lfs.github.com/spec/v1\noid sha256:0\n"), "{path} cannot be read as parquet"),
     "no bytes": (text(""), "{path} cannot be read as parquet"),
-    "no rows": (
-        lambda path: pq.write_table(pq.read_table(write_parquet(path, good_rows(1))).slice(0, 0), path),
-        "no train row",
-    ),
-    "only mathematics": (lambda path: write_parquet(path, [MATH] * 3) and None, "no train row is left (3 not code)"),
+    "no rows": (no_rows, "no train row"),
+    "only mathematics": (only_mathematics, "no train row is left (3 not code)"),
     "no ground_truth": (holding(reward_model={"style": "rule"}), "no train row is left (3 no tests)"),
 }
 
