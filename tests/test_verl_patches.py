@@ -106,17 +106,28 @@ print(ReplayBuffer(**settings, sampler_kwargs={}, poll_interval=3.0, filter_grou
 
 
 def test_a_resumed_run_keeps_its_metrics(tmp_path: Path):
+    """Of three starts: the second goes on after step 2 and validates there first, the third after half a line."""
     program = """
 import sys, verl
 from verl.utils.tracking import Tracking
 tracking = Tracking(project_name="p", experiment_name="e", default_backend=["file"], config={})
-tracking.log({"critic/score/mean": 0.5}, step=%d)
+for name, step in %s:
+    tracking.log({name: 0.5}, step=step)
 """
     path = tmp_path / "metrics.jsonl"
-    for step in (1, 2):
-        in_patched_verl(program % step, VERL_FILE_LOGGER_PATH=str(path))
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    assert [x["step"] for x in lines] == [1, 2] and lines[0]["data"] == {"critic/score/mean": 0.5}
+    starts = ([("score", 1), ("score", 2)], [("val", 2), ("score", 3)], [("val", 3), ("score", 4)])
+    for calls in starts:
+        in_patched_verl(program % calls, VERL_FILE_LOGGER_PATH=str(path))
+        if calls == starts[1]:
+            with path.open("a") as file:
+                file.write('{"step": 3, "da')
+    lines = path.read_text().splitlines()
+    assert [json.loads(line) for line in lines[:3]] == [
+        {"step": 1, "data": {"score": 0.5}},
+        {"step": 2, "data": {"score": 0.5, "val": 0.5}},
+        {"step": 3, "data": {"score": 0.5}},
+    ]
+    assert lines[3].startswith('{"step": 3, "da') and json.loads(lines[4]) == {"step": 4, "data": {"score": 0.5}}
 
 
 @pytest.mark.parametrize("dtype,tolerance", ((torch.float32, 1e-5), (torch.bfloat16, 1e-5)))

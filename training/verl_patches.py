@@ -11,6 +11,7 @@ import contextlib
 import functools
 import importlib.abc
 import importlib.util
+import json
 import os
 import sys
 from collections.abc import Callable
@@ -77,16 +78,31 @@ def log_probs_in_chunks(module: ModuleType) -> None:
 
 
 def append_metrics(module: ModuleType) -> None:
-    """Keep the metrics file when a run resumes: veRL's file logger opens it for writing. 0.7.1 to 0.9.1."""
+    """Keep the metrics file when a run resumes, one line a step. 0.7.1 to 0.9.1.
+
+    veRL's file logger opens it for writing. And a resumed run validates at the step that it goes on from, which is logged
+    already: the two become one line.
+    """
 
     class AppendingFileLogger(module.FileLogger):
+        last_line = b""  # of the start that this one goes on from
+
         def __init__(self, project_name: str, experiment_name: str):
             path = os.environ.get("VERL_FILE_LOGGER_PATH")
             if path is None:  # not started by the run script
                 super().__init__(project_name, experiment_name)
                 return
             self.project_name, self.experiment_name, self.filepath = project_name, experiment_name, path
-            self.fp = open(path, "ab", buffering=0)  # noqa: SIM115  # closed by veRL's finish()
+            self.fp = open(path, "a+b", buffering=0)  # noqa: SIM115  # closed by veRL's finish()
+            self.fp.seek(0)
+            self.last_line = b"".join(self.fp.read().splitlines(keepends=True)[-1:])
+
+        def log(self, data, step):
+            line, self.last_line = self.last_line, b""
+            if line.endswith(b"\n") and (earlier := json.loads(line))["step"] == step:
+                data = {**earlier["data"], **data}
+                self.fp.truncate(self.fp.tell() - len(line))
+            super().log(data, step)
 
     module.FileLogger = AppendingFileLogger
 
