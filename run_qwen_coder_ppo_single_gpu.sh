@@ -14,6 +14,13 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 export PYTHON=${PYTHON:-python3}
 export PYTHONPATH="$here${PYTHONPATH:+:$PYTHONPATH}"
 
+for name in LORA_RANK NNODES NDEVICES_PER_NODE MAX_PROMPT_LENGTH MAX_RESPONSE_LENGTH; do  # calculated with here
+    if [[ ! ${!name:-0} =~ ^(0|[1-9][0-9]*)$ ]]; then
+        echo "$name=${!name} must be a whole number, 0 or more." >&2
+        exit 2
+    fi
+done
+
 # --- model -----------------------------------------------------------------------------------------------------------
 MODEL_PATH=${MODEL_PATH:-Qwen/Qwen2.5-Coder-0.5B-Instruct}
 LORA_RANK=${LORA_RANK:-0}                        # 0: train all parameters
@@ -33,8 +40,8 @@ MAX_TOKENS_PER_GPU=${MAX_TOKENS_PER_GPU:-4096}   # a micro batch; logits alone t
 RAY_NUM_CPUS=${RAY_NUM_CPUS:-$((13 + 3 * NDEVICES_PER_NODE))}
 
 # --- data ------------------------------------------------------------------------------------------------------------
-TRAIN_FILE=${TRAIN_FILE:-$HOME/data/eurus2/train1000.parquet}
-VAL_FILE=${VAL_FILE:-$HOME/data/eurus2/validation.parquet}
+TRAIN_FILE=${TRAIN_FILE:-~/data/eurus2/train1000.parquet}
+VAL_FILE=${VAL_FILE:-~/data/eurus2/validation.parquet}
 MAX_PROMPT_LENGTH=${MAX_PROMPT_LENGTH:-512}      # longer prompts are left out
 MAX_RESPONSE_LENGTH=${MAX_RESPONSE_LENGTH:-512}
 SEED=${SEED:-42}                                 # order of the training data
@@ -60,7 +67,7 @@ AGENT_WORKERS=${AGENT_WORKERS:-4}                # processes that feed prompts t
 # --- reward ----------------------------------------------------------------------------------------------------------
 REWARD_FILE=${REWARD_FILE:-$here/code_reward.py}
 REWARD_WORKERS=${REWARD_WORKERS:-4}              # processes that call compute_score
-MAX_INTERNAL_ERRORS=${MAX_INTERNAL_ERRORS:-0.05}  # the run stops when more of the latest responses got no verdict
+export MAX_INTERNAL_ERRORS=${MAX_INTERNAL_ERRORS:-0.05}  # the run stops when more of the latest responses got no verdict
 
 # --- run -------------------------------------------------------------------------------------------------------------
 TOTAL_EPOCHS=${TOTAL_EPOCHS:-20}
@@ -213,7 +220,7 @@ overrides=$("$PYTHON" -m training.verl_options \
 mapfile -t OVERRIDES <<<"$overrides"
 
 if [[ ${DRY_RUN:-0} != 0 ]]; then
-    exec "$PYTHON" -m training.verl_options --command "${OVERRIDES[@]}"
+    exec "$PYTHON" -m training.run_record "${OVERRIDES[@]}"
 fi
 
 "$PYTHON" -m training.preflight "$RUN_DIR" "${OVERRIDES[@]}"

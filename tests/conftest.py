@@ -50,8 +50,7 @@ def dry_run() -> Callable[..., list[str]]:
         done = subprocess.run(["bash", script, *user_overrides], env=environment, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr
         words = shlex.split(done.stdout.replace("\\\n", " "))
-        assert words[1:3] == ["-m", "verl.trainer.main_ppo"]
-        return words[3:]
+        return words[words.index("verl.trainer.main_ppo") + 1 :]
 
     return run
 

@@ -167,7 +167,9 @@ def test_a_version_that_is_no_version_is_refused():
     assert done.returncode != 0 and "VERL_VERSION='latest'" in done.stderr and "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("value", ("plain", "a b", "it's", "a,b", "x=y", "(1)", "back\\slash", "\\", "\\'", "ü ö"))
+@pytest.mark.parametrize(
+    "value", ("plain", "a b", "it's", "a,b", "x=y", "(1)", "back\\slash", "\\", "\\'", "ü ö", "${x} $y", "\\${x}")
+)
 def test_quoted_values_survive_hydra(value, verl_release):
     config = composed(verl_release("0.9.1"), [f"trainer.experiment_name={verl_options.quote(value)}"])
     assert config.trainer.experiment_name == value

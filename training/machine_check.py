@@ -43,7 +43,7 @@ def check_machine(config: Any, run_dir: Path) -> Iterator[Finding]:
     number = kept + 1 if trainer.save_freq > 0 else 0
     where, disk = existing_parent(run_dir), LOG_BYTES + number * checkpoint
     free = shutil.disk_usage(where).free
-    if not os.access(where, os.W_OK):
+    if not (where.is_dir() and os.access(where, os.W_OK)):
         yield Finding(f"{run_dir} cannot be written: set RUN_DIR to a folder that can.")
     if free < disk:
         yield Finding(
@@ -89,7 +89,7 @@ def model_parameters(path: str) -> int:
         with torch.device("meta"):
             return AutoModelForCausalLM.from_config(config).num_parameters()
     except (OSError, ValueError):
-        return 0  # check_prompts says why the model cannot be loaded
+        return 0  # of a kind that only its own code can make
 
 
 def existing_parent(path: Path) -> Path:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from training import cluster_check, machine_check, resume, run_record
+from training import cluster_check, machine_check, resume, run_record, settings_check
 from training.finding import Finding
 from training.verl_options import installed_version, parse_version
 
@@ -127,10 +127,7 @@ def check_arithmetic(config: Any) -> Iterator[Finding]:
 
 def check_packages(config: Any) -> Iterator[Finding]:
     """What main_ppo will import is installed."""
-    version, wanted = installed_version(), os.environ.get("VERL_VERSION")
-    if wanted and wanted != version:
-        yield Finding(f"VERL_VERSION={wanted}, but veRL {version} is installed: unset it or install that release.")
-    needed = list(MAIN_PPO_IMPORTS) if parse_version(version or "0") >= (0, 9) else []
+    needed = list(MAIN_PPO_IMPORTS) if parse_version(installed_version() or "0") >= (0, 9) else []
     if config.actor_rollout_ref.rollout.name == "vllm":
         needed.append("vllm")
     missing = [x for x in needed if importlib.util.find_spec(x) is None]
@@ -237,19 +234,33 @@ def check_prompts(config: Any) -> Iterator[Finding]:
         )
 
 
-def check_heads(config: Any) -> Iterator[Finding]:
-    """vLLM can share the model's attention heads among the GPUs of one engine; it says so only minutes after the start."""
+def check_models(config: Any) -> Iterator[Finding]:
+    """Actor and critic can be loaded, and vLLM can share the actor's attention heads among the GPUs of one engine."""
     from transformers import AutoConfig
+    from verl.trainer.ppo.utils import need_critic
 
-    parts, path = config.actor_rollout_ref.rollout.tensor_model_parallel_size, config.actor_rollout_ref.model.path
-    try:
-        heads = AutoConfig.from_pretrained(path).num_attention_heads
-    except (OSError, ValueError, AttributeError):
-        return  # check_prompts says why the model cannot be loaded
-    if heads % parts:
-        yield Finding(
-            f"ROLLOUT_TP={parts} does not divide the {heads} attention heads of {path}: set it to a number that does."
-        )
+    rollout, actor = config.actor_rollout_ref.rollout, str(config.actor_rollout_ref.model.path)
+    models = {"MODEL_PATH": actor}
+    if need_critic(config):
+        models["CRITIC_MODEL_PATH"] = str(config.critic.model.path)
+    for variable, path in models.items():
+        if os.path.isabs(path) and not os.path.isdir(path):
+            yield Finding(f"{variable}={path} does not exist: set it to a model's folder or hub name.")
+            continue
+        try:
+            heads = getattr(AutoConfig.from_pretrained(path), "num_attention_heads", 0)
+        except (OSError, ValueError) as error:
+            yield Finding(f"{variable}={path} cannot be loaded ({first_cause(error)}): set it to a model's folder or hub name.")
+            continue
+        if os.path.isdir(path) and not any(Path(path).glob(f"*.{kind}") for kind in ("safetensors", "bin")):
+            yield Finding(
+                f"{variable}={path} holds no weights (*.safetensors or *.bin): set it to a model's folder or hub name."
+            )
+        elif path == actor and heads % rollout.tensor_model_parallel_size:
+            yield Finding(
+                f"ROLLOUT_TP={rollout.tensor_model_parallel_size} does not divide the {heads} attention heads of {path}: "
+                "set it to a number that does."
+            )
 
 
 def check_verl(config: Any) -> Iterator[Finding]:
@@ -276,12 +287,17 @@ def first_cause(error: BaseException) -> str:
 def findings(config: Any, run_dir: Path) -> Iterator[Finding]:
     """All findings, cheap checks first; later checks are left out where earlier ones make them meaningless."""
     stages: tuple[tuple[Callable[[], Iterator[Finding]], ...], ...] = (
-        (lambda: check_files(config), lambda: check_arithmetic(config), lambda: check_packages(config)),
+        (lambda: settings_check.check_settings(config),),
+        (
+            lambda: check_files(config),
+            lambda: check_arithmetic(config),
+            lambda: check_packages(config),
+            lambda: check_models(config),
+        ),
         (
             lambda: check_reward(config),
             lambda: machine_check.check_machine(config, run_dir),
             lambda: check_prompts(config),
-            lambda: check_heads(config),
         ),
         (lambda: check_verl(config), lambda: machine_check.check_resume(config, run_dir)),
         (lambda: cluster_check.check_cluster(config),),
@@ -298,15 +314,20 @@ def findings(config: Any, run_dir: Path) -> Iterator[Finding]:
 
 def main(arguments: Sequence[str]) -> int:
     run_dir, overrides = Path(arguments[0]), list(arguments[1:])
-    if installed_version() is None:
+    version, wanted = installed_version(), os.environ.get("VERL_VERSION")
+    if version is None:
         print("pre-flight: veRL is not installed: run pip install -r requirements.txt.", file=sys.stderr)
+        return 1
+    if wanted and wanted != version:
+        text = f"VERL_VERSION={wanted}, but veRL {version} is installed: unset it or install that release."
+        print(f"pre-flight: {text}", file=sys.stderr)
         return 1
     from hydra.errors import HydraException
 
     try:
         config = compose(overrides)
     except HydraException as error:
-        print(f"pre-flight: veRL {installed_version()} does not know an option: {error}", file=sys.stderr)
+        print(f"pre-flight: veRL {version} cannot take an option: {' '.join(str(error).split())}", file=sys.stderr)
         return 1
     fatal = False
     for finding in findings(config, run_dir):

@@ -1,4 +1,9 @@
-"""What a run needs to be repeated: the exact command, the composed configuration, the versions."""
+"""What a run needs to be repeated: the exact command, the composed configuration, the versions.
+
+    python3 -m training.run_record OVERRIDE...      prints the environment and the command of such a run, as DRY_RUN=1 does
+
+That much needs the standard library only.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,7 @@ import os
 import platform
 import shlex
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -43,15 +49,15 @@ def versions() -> str:
     return "\n".join(lines) + "\n"
 
 
-def script(overrides: Sequence[str]) -> str:
-    """A shell script that starts the same training from the same folder."""
+def commands(overrides: Sequence[str]) -> str:
+    """The environment that steers the run and the command that starts it, ready to be pasted into a shell."""
     kept = {
         name: value
         for name, value in sorted(os.environ.items())
         if name.startswith(ENVIRONMENT) and not any(word in name for word in SECRETS)
     }
     exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in kept.items())
-    return f"#!/usr/bin/env bash\nset -euo pipefail\ncd {shlex.quote(os.getcwd())}\n{exports}{command(overrides)}\n"
+    return f"{exports}{command(overrides)}\n"
 
 
 def write(run_dir: Path, overrides: Sequence[str], config: Any) -> None:
@@ -60,7 +66,7 @@ def write(run_dir: Path, overrides: Sequence[str], config: Any) -> None:
 
     run_dir.mkdir(parents=True, exist_ok=True)
     record = {
-        "command.sh": script(overrides),
+        "command.sh": f"#!/usr/bin/env bash\nset -euo pipefail\ncd {shlex.quote(os.getcwd())}\n{commands(overrides)}",
         "config.yaml": OmegaConf.to_yaml(config, resolve=False),
         "versions.txt": versions(),
     }
@@ -74,3 +80,7 @@ def write(run_dir: Path, overrides: Sequence[str], config: Any) -> None:
         new = path.with_name(f".{name}.new")
         new.write_text(text)
         new.rename(path)
+
+
+if __name__ == "__main__":
+    print(commands(sys.argv[1:]), end="")

@@ -5,7 +5,6 @@ refuses a name it does not know; so each difference is one row of CHANGES, and `
 needs. 0.7.1, 0.8.0 and 0.9.1 are supported; 0.5.0 and 0.6.1 compose.
 
     python3 -m training.verl_options OVERRIDE... -- USER_OVERRIDE...     prints the merged overrides, one a line
-    python3 -m training.verl_options --command OVERRIDE...              prints the whole command, quoted for the shell
     python3 -m training.verl_options --attention                        prints the attention that the run should use
     python3 -m training.verl_options --version                          prints the release whose names are used
 
@@ -111,6 +110,7 @@ def quote(value: str) -> str:
     """A value as Hydra's grammar wants it: paths with blanks, commas or "=" go into quotes, lists stay lists."""
     if value[:1] in ("[", "{", '"', "'") or re.fullmatch(r"[\w./:@%+*?|-]*", value):
         return value
+    value = re.sub(r"(\\*)\$\{", lambda m: m[1] * 2 + "\\${", value)  # no reference to another option
     # Between quotes Hydra reads a backslash as itself, but for those that stand before a quote.
     escaped = re.sub(r"(\\*)('|\Z)", lambda m: m[1] * 2 + ("\\'" if m[2] else ""), value)
     return f"'{escaped}'"
@@ -165,8 +165,8 @@ def merge(ours: Sequence[str], users: Sequence[str]) -> list[str]:
 
 
 def command(overrides: Sequence[str]) -> str:
-    """The command that starts the training, one override a line, ready to be pasted into a shell."""
-    start = f"{os.environ.get('PYTHON', 'python3')} -m verl.trainer.main_ppo"
+    """The command that starts the training, one override a line, quoted for the shell."""
+    start = f"{shlex.quote(os.environ.get('PYTHON', 'python3'))} -m verl.trainer.main_ppo"
     return " \\\n    ".join([start, *map(shlex.quote, overrides)])
 
 
@@ -176,9 +176,6 @@ def main(arguments: Sequence[str]) -> None:
         return
     if arguments == ["--version"]:
         print(target_version())
-        return
-    if arguments[:1] == ["--command"]:
-        print(command(arguments[1:]))
         return
     ours, users = list(arguments), []
     if "--" in ours:
