@@ -201,6 +201,9 @@ def check_prompts(config: Any) -> Iterator[Finding]:
             f"The tokenizer of {model} cannot be loaded ({first_cause(error)}): set MODEL_PATH to a model or its folder."
         )
         return
+    if not tokenizer.encode("print(1)", add_special_tokens=False):  # what transformers 5 makes where there is none
+        yield Finding(f"{model} holds no tokenizer: set MODEL_PATH to a whole model.")
+        return
     if not tokenizer.chat_template:
         yield Finding(f"{model} has no chat template: take an instruct model.")
         return
@@ -252,7 +255,7 @@ def check_models(config: Any) -> Iterator[Finding]:
         except (OSError, ValueError) as error:
             yield Finding(f"{variable}={path} cannot be loaded ({first_cause(error)}): set it to a model's folder or hub name.")
             continue
-        if os.path.isdir(path) and not any(Path(path).glob(f"*.{kind}") for kind in ("safetensors", "bin")):
+        if os.path.isdir(path) and not any(x.endswith((".safetensors", ".bin")) for x in os.listdir(path)):
             yield Finding(
                 f"{variable}={path} holds no weights (*.safetensors or *.bin): set it to a model's folder or hub name."
             )
