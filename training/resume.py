@@ -5,6 +5,9 @@ At a start it trusts the number in that file and loads what it finds, or ends in
 first: the last whole checkpoint is what the run goes on from. What the killed run had logged of later steps is moved to
 RUN_DIR/replaced, since those steps are done again.
 
+veRL validates and logs a step only after its checkpoint. A run killed in between goes on from it, and metrics.jsonl then has
+no more of that step than what the next start's validation says; the reward log has its responses.
+
 A file counts as whole when its end is there: torch writes zip archives, whose directory comes last. Shards on other nodes
 are not looked at.
 """

@@ -6,7 +6,6 @@ needs. 0.7.1, 0.8.0 and 0.9.1 are supported; 0.5.0 and 0.6.1 compose.
 
     python3 -m training.verl_options OVERRIDE... -- USER_OVERRIDE...     prints the merged overrides, one a line
     python3 -m training.verl_options --attention                        prints the attention that the run should use
-    python3 -m training.verl_options --version                          prints the release whose names are used
 
 Standard library only: DRY_RUN works where neither veRL nor Hydra is installed.
 """
@@ -173,9 +172,6 @@ def command(overrides: Sequence[str]) -> str:
 def main(arguments: Sequence[str]) -> None:
     if arguments == ["--attention"]:
         print(attention())
-        return
-    if arguments == ["--version"]:
-        print(target_version())
         return
     ours, users = list(arguments), []
     if "--" in ours:
