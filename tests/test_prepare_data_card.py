@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+from leftovers import wait_until
 from raw_rows import MATH, good_rows, raw_row, run, snapshot, source_folder, write_parquet, written
 
 from preparation import card, lengths
 from preparation.prompts import build_prompt
+from preparation.reading import DataError
 
 ROOT = Path(__file__).resolve().parent.parent
 CALL = {"fn_name": "twice", "inputs": [[3], [4]], "outputs": [[6], [8]]}
@@ -114,6 +118,38 @@ def test_a_batch_is_encoded_by_other_threads_than_this_one(tiny_model: Path, mon
     in_all, in_this_one = time.process_time(), time.thread_time()
     count(prompts)
     assert time.thread_time() - in_this_one < (time.process_time() - in_all) / 2
+
+
+def test_a_process_of_its_own_counts_the_same(tiny_model: Path) -> None:
+    prompts = [build_prompt("Add it. " * k, None) for k in range(1, 40)]
+    for tokenizer in (str(tiny_model), None):
+        with lengths.counting_process(tokenizer) as count:
+            assert count(prompts) == lengths.token_counter(tokenizer)(prompts)
+            assert len(multiprocessing.active_children()) == (tokenizer is not None)
+        assert not multiprocessing.active_children()
+
+
+def test_the_counting_process_ends_in_a_sentence(tiny_model: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="cannot be used"), lengths.counting_process(str(tmp_path)):
+        pass
+    with lengths.counting_process(str(tiny_model)) as count:
+        (process,) = multiprocessing.active_children()
+        process.kill()
+        with pytest.raises(DataError, match="has ended with code -9"):
+            count([build_prompt("Add it.", None)])
+
+
+def test_the_counting_process_does_not_outlive_its_owner(tiny_model: Path) -> None:
+    code = """if __name__ == "__main__":
+    import multiprocessing, os, signal
+    from preparation import lengths
+    with lengths.counting_process({!r}):
+        print(multiprocessing.active_children()[0].pid, flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+    owner = subprocess.run([sys.executable, "-c", code.format(str(tiny_model))], cwd=ROOT, capture_output=True, text=True)
+    assert owner.returncode == -signal.SIGKILL
+    assert wait_until(lambda: not Path(f"/proc/{int(owner.stdout)}").exists())
 
 
 # ---- a look at a row
