@@ -198,6 +198,21 @@ def test_a_start_that_reached_no_checkpoint_leaves_nothing(tmp_path):
     assert not (tmp_path / "validation" / "0.jsonl").exists()
 
 
+def test_a_start_anew_leaves_no_checkpoint_to_go_on_from(compose, tmp_path):
+    for number in range(2):
+        folder = save(tmp_path, 4)
+        for name in ("merged/global_step_4", "eval/base"):
+            (tmp_path / name).mkdir(parents=True)
+        resume.prepare(tmp_path, find(compose, tmp_path))
+        assert folder.exists() and (tmp_path / "merged" / "global_step_4").exists()
+        resume.prepare(tmp_path, find(compose, tmp_path, RESUME_MODE="disable"))
+        assert find(compose, tmp_path) == resume.Resume(0)
+        end = ".1" if number else ""
+        for name in ("checkpoints", "merged", "eval"):
+            assert not (tmp_path / name).exists()
+            assert list((tmp_path / resume.REPLACED / f"{name}{end}").iterdir())
+
+
 def test_replaced_twice(tmp_path):
     for _ in range(2):
         write_lines(tmp_path / "metrics.jsonl", 0, 1, 2, 3)

@@ -3,7 +3,8 @@
 veRL writes a checkpoint's shards, then data.pt (the order of the data), then latest_checkpointed_iteration.txt, each in place.
 At a start it trusts the number in that file and loads what it finds, or ends in a traceback minutes later. So this looks
 first: the last whole checkpoint is what the run goes on from. What the killed run had logged of later steps is moved to
-RUN_DIR/replaced, since those steps are done again.
+RUN_DIR/replaced, since those steps are done again; where a run starts anew, so are the old one's checkpoints and what was made
+of them, or the next start would go on from them.
 
 veRL validates and logs a step only after its checkpoint. A run killed in between goes on from it, and metrics.jsonl then has
 no more of that step than what the next start's validation says; the reward log has its responses.
@@ -14,6 +15,7 @@ are not looked at.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import zipfile
@@ -25,6 +27,7 @@ from typing import Any
 TRACKER = "latest_checkpointed_iteration.txt"
 FILES = {"model": "model", "optimizer": "optim", "extra": "extra_state"}  # veRL's contents -> how their files begin
 REPLACED = "replaced"
+MADE = ("checkpoints", "merged", "eval")  # folders of RUN_DIR that hold an old run's model, or what was made of it
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,19 @@ def prepare(run_dir: Path, resume: Resume) -> int:
             target = run_dir / REPLACED / path.relative_to(run_dir)
             target.parent.mkdir(parents=True, exist_ok=True)
             path.replace(target)
+    for name in MADE if resume.step == 0 else ():
+        _set_aside(run_dir, name)
     return moved
+
+
+def _set_aside(run_dir: Path, name: str) -> None:
+    """Move a folder to RUN_DIR/replaced, beside what was moved there before."""
+    if not (run_dir / name).exists():
+        return
+    targets = (run_dir / REPLACED / (f"{name}.{number}" if number else name) for number in itertools.count())
+    target = next(target for target in targets if not target.exists())
+    target.parent.mkdir(parents=True, exist_ok=True)
+    (run_dir / name).replace(target)
 
 
 def _move_lines(run_dir: Path, path: Path, step: int) -> int:
