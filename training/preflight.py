@@ -344,7 +344,7 @@ def main(arguments: Sequence[str]) -> int:
     if found.step:
         print(f"pre-flight: the run goes on after step {found.step}", flush=True)
     if moved:
-        print(f"pre-flight: what an earlier start had logged of later steps is in {run_dir / resume.REPLACED}", flush=True)
+        print(f"pre-flight: what an earlier start left of later steps is in {run_dir / resume.REPLACED}", flush=True)
     print(f"pre-flight: all checks passed; the run writes to {run_dir}", flush=True)
     return 0
 

@@ -102,7 +102,7 @@ def problem(folder: Path, config: Any) -> str:
 
 
 def prepare(run_dir: Path, resume: Resume) -> int:
-    """Make RUN_DIR what it was at that step: the tracker, and no log of later steps. Returns the number of lines moved."""
+    """Make RUN_DIR what it was at that step: the tracker, and no log of later steps. Returns how much was moved away."""
     if resume.mend is not None:
         _write_whole(resume.mend, str(resume.step).encode())
     moved = _move_lines(run_dir, run_dir / "metrics.jsonl", resume.step)
@@ -113,19 +113,18 @@ def prepare(run_dir: Path, resume: Resume) -> int:
             target = run_dir / REPLACED / path.relative_to(run_dir)
             target.parent.mkdir(parents=True, exist_ok=True)
             path.replace(target)
-    for name in MADE if resume.step == 0 else ():
-        _set_aside(run_dir, name)
-    return moved
+    return moved + sum(_set_aside(run_dir, name) for name in MADE if resume.step == 0)
 
 
-def _set_aside(run_dir: Path, name: str) -> None:
-    """Move a folder to RUN_DIR/replaced, beside what was moved there before."""
+def _set_aside(run_dir: Path, name: str) -> bool:
+    """Move a folder, if it is there, to RUN_DIR/replaced, beside what was moved there before."""
     if not (run_dir / name).exists():
-        return
+        return False
     targets = (run_dir / REPLACED / (f"{name}.{number}" if number else name) for number in itertools.count())
     target = next(target for target in targets if not target.exists())
     target.parent.mkdir(parents=True, exist_ok=True)
     (run_dir / name).replace(target)
+    return True
 
 
 def _move_lines(run_dir: Path, path: Path, step: int) -> int:
