@@ -77,13 +77,15 @@ def prepare(source: Source, settings: Settings) -> dict:
     for path in (path for paths in source.splits.values() for path in paths):
         if path.resolve() in targets:
             raise DataError(f"{path} is a source and would be overwritten; give --out another folder")
+    with lengths.counting_process(settings.tokenizer):
+        pass  # it can be loaded; it is not kept, for reading needs memory too
     with writing.output_folder(settings.out) as work:
+        splits = {
+            name: read_split(name, source, work / f".{name}.parquet", settings.rules)
+            for name in ("validation", "train")
+            if name in source.splits
+        }
         with lengths.counting_process(settings.tokenizer) as count:
-            splits = {
-                name: read_split(name, source, work / f".{name}.parquet", settings.rules)
-                for name in ("validation", "train")
-                if name in source.splits
-            }
             for split in splits.values():
                 limit_length(split, count, settings.max_prompt_tokens)
         if "validation" not in splits:
