@@ -6,7 +6,7 @@
 #   MODEL_PATH=HuggingFaceTB/SmolLM2-135M-Instruct bash smoke/learn.sh WORK       with a GPU
 #   NDEVICES_PER_NODE=2 MODEL_PATH=... bash smoke/learn.sh WORK                   with several
 #
-# Everything is written to WORK. Called again with the same WORK it goes on where it was.
+# Everything is written to WORK, the run itself to RUN_DIR where that is set. Called again with the same WORK it goes on where it was.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export PYTHON=${PYTHON:-python3}
