@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from leftovers import descendants, wait_until
 
-from verifier import client, isolation, seccomp
+from verifier import calls, client, isolation, seccomp
 from verifier.executor import run_tests
 from verifier.verdict import Limits
 
@@ -182,6 +182,29 @@ def test_each_mode_can_be_forced(mode: str, monkeypatch: pytest.MonkeyPatch) -> 
     assert client.mode() == mode
     pytest.importorskip("numpy")
     assert run("import numpy as np\nprint(np.arange(5).sum(), np.linalg.det(np.eye(2)))") == b"10 1.0\n"
+
+
+# Every module whose names a call-based program may use without importing them.
+UNIMPORTED = """def f(x):
+    if x < 0:
+        return Any, Counter, accumulate, lru_cache, heapify, insort, gcd, itemgetter, digits, deepcopy, dataclass, random, json
+    if x == 0:
+        import sys
+        return "num" + "py" in sys.modules
+    day = datetime.datetime.strptime("1 2 2003", "%d %m %Y").day
+    return [day, int(decimal.Decimal(x)), int(fractions.Fraction(x)), re.sub("a", "b", "a"), statement()]
+def statement():
+    return operator.add(1, 1)"""
+
+
+@pytest.mark.parametrize("mode", isolation.MODES)
+def test_names_that_a_call_needs_no_import_for_are_there(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if isolation.probe()[mode]:
+        pytest.skip("does not hold here")
+    monkeypatch.setenv(isolation.ISOLATION, mode)
+    executions = run_tests(UNIMPORTED, [calls.encode_args([x]) for x in (1, 0)], Limits(), fn_name="f")
+    values = [calls.decode_value(execution.result) for execution in executions]
+    assert values == [[1, 1, 1, "b", 2], False]  # and nothing is loaded that nobody asks for: numpy takes a tenth of a second
 
 
 def test_the_first_mode_that_holds_is_chosen() -> None:

@@ -100,13 +100,21 @@ def names_in(code):
     return names
 
 
+def modules_of(names):
+    """The module that each of the names is, or is of, for those that MODULES and NAMES have."""
+    modules = {name: module for module, names_of in NAMES.items() for name in names_of.split()}
+    modules.update((name, name) for name in MODULES.split())
+    return {name: modules[name] for name in names & modules.keys()}
+
+
 def prelude(names):
     """What those of the names stand for that MODULES and NAMES have."""
-    modules = {name: module for module, names_of in NAMES.items() for name in names_of.split()}
-    found = {name: __import__(name) for name in names.intersection(MODULES.split())}
-    for name in names & modules.keys():
-        module = __import__(modules[name])
-        if hasattr(module, name):  # some came with later versions of Python
+    found = {}
+    for name, module_name in modules_of(names).items():
+        module = __import__(module_name)
+        if name == module_name:
+            found[name] = module
+        elif hasattr(module, name):  # some came with later versions of Python
             found[name] = getattr(module, name)
     return found
 

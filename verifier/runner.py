@@ -17,6 +17,7 @@ import random
 import re
 import signal
 import sys
+from collections.abc import Iterable
 from types import CodeType, ModuleType
 
 FILE_NAME = "main.py"
@@ -94,12 +95,12 @@ def _modules_named(source: str) -> list[str]:
     return wanted
 
 
-def preload(source: str) -> None:
-    """Import, once for all its tests, the standard modules (and numpy) that a program's text asks for.
+def preload(source: str, others: Iterable[str] = ()) -> None:
+    """Import, once for all its tests, the standard modules (and numpy) that a program's text asks for, and `others`.
 
     Importing runs none of the program's own code. A module that fails to import is left for the program to meet.
     """
-    wanted = _modules_named(source)
+    wanted = [*_modules_named(source), *others]
     if "encode" in source:
         wanted.append("codecs")
     if "numpy" in source:  # however it is imported: a confined child cannot load the C++ library that it needs

@@ -18,7 +18,7 @@ from _socket import MSG_CMSG_CLOEXEC, SCM_RIGHTS, SOL_SOCKET, socket
 from math import ceil
 from types import CodeType
 
-from verifier import linux, namespaces, runner, wire, without_processes
+from verifier import call_driver, linux, namespaces, runner, wire, without_processes
 from verifier.running import Limits, Test, memory_of
 from verifier.walls import Walls, confine, confine_session
 
@@ -46,17 +46,20 @@ def _read_text(descriptor: int) -> str:
 
 
 def _compile(sources: list[str]) -> CodeType:
-    """Compile all, load what they import, return the last. The kernel ends the process if it takes too long."""
+    """Compile all and return the last. Load what the first imports, the program; what follows it, its driver, imports nothing.
+
+    The kernel ends the process if it takes too long.
+    """
     signal.setitimer(signal.ITIMER_PROF, _COMPILE_CPU_SECONDS)
     unlimited = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (_COMPILE_MEMORY_BYTES, unlimited[1]))
-    code = [runner.compile_program(source) for source in sources][-1]
-    for source in sources:
-        runner.preload(source)
+    codes = [runner.compile_program(source) for source in sources]
+    has_driver = len(sources) > 1  # which gives the program names that it does not import
+    runner.preload(sources[0], call_driver.modules_of(call_driver.names_in(codes[0])).values() if has_driver else ())
     runner.show_source(sources[-1])
     resource.setrlimit(resource.RLIMIT_AS, unlimited)
     signal.setitimer(signal.ITIMER_PROF, 0)
-    return code
+    return codes[-1]
 
 
 class _TrainerGone(Exception):
