@@ -5,12 +5,14 @@
 The memory of the whole card is sampled five times a second (NVML, what nvidia-smi shows) and set against the times at which
 veRL's trainer entered and left its phases. With --card a smaller card is emulated on a larger one: vLLM's share is scaled down
 to what ROLLOUT_GPU_MEM_UTIL would be of that card, and PyTorch's allocator is capped at the card's size in each process. What
-then counts is that the peak stays under it: the cap alone does not add the processes up.
+then counts is that the peak stays under it: the cap alone does not add the processes up. The file of --json is written anew
+every few seconds, so that a run that is cut off leaves its figures, those of the phase that it was in under "other".
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import statistics
@@ -24,6 +26,7 @@ from pathlib import Path
 import pynvml
 
 SAMPLE_SECONDS = 0.2
+WRITE_SECONDS = 5.0
 MIB = 1 << 20
 DEFAULT_SHARE = 0.4  # ROLLOUT_GPU_MEM_UTIL of the single-GPU script
 START, OTHER = "start", "other"  # before the first phase; between phases and after the last
@@ -80,7 +83,16 @@ def by_phase(samples: list[tuple[float, int]], phases: list[dict]) -> dict[str, 
 
 
 def read_lines(path: Path) -> list[dict]:
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    """Those that are whole: the run may be writing one."""
+    lines = path.read_text().splitlines(keepends=True) if path.exists() else []
+    return [json.loads(line) for line in lines if line.endswith("\n")]
+
+
+def write(path: Path, figures: dict) -> None:
+    """The file is there whole, or as it was before."""
+    unfinished = path.with_name(f"{path.name}.unfinished{os.getpid()}")
+    unfinished.write_text(json.dumps(figures, indent=1) + "\n")
+    unfinished.replace(path)
 
 
 def main() -> int:
@@ -90,11 +102,24 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="write the figures to this file as well")
     parser.add_argument("command", nargs="+", help="after --: the run")
     arguments = parser.parse_args()
+
+    def figures(phases: list[dict]) -> dict:
+        return {
+            "command": arguments.command,
+            "settings": settings,
+            "peak_mib": max((used for _, used in sampler.samples), default=0) // MIB,
+            "before_mib": before // MIB,
+            "steps": [phase["end"] - phase["start"] for phase in phases if phase["phase"] == "step"],
+            "phases": by_phase(sampler.samples.copy(), phases),
+        }
+
     try:
         sampler = Sampler(arguments.index)
         before, total = sampler.memory()
         settings = smaller_card(dict(os.environ), arguments.card, total) if arguments.card else {}
-    except (pynvml.NVMLError, ValueError) as error:
+        if arguments.json:
+            write(arguments.json, figures([]))
+    except (pynvml.NVMLError, ValueError, OSError) as error:
         print(f"gpu_memory: {error}", file=sys.stderr)
         return 1
 
@@ -102,30 +127,28 @@ def main() -> int:
         log = Path(folder) / "phases.jsonl"
         others = os.environ.get("VERL_USE_EXTERNAL_MODULES")
         modules = ",".join(["benchmarks.phase_log", *([others] if others else [])])
+        environment = {**os.environ, **settings, "VERL_USE_EXTERNAL_MODULES": modules, "PHASE_LOG": str(log)}
         sampler.start()
-        run = subprocess.run(
-            arguments.command,
-            env={**os.environ, **settings, "VERL_USE_EXTERNAL_MODULES": modules, "PHASE_LOG": str(log)},
-        )
+        with subprocess.Popen(arguments.command, env=environment) as run:
+            while run.returncode is None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    run.wait(WRITE_SECONDS)
+                measured = figures(read_lines(log))
+                if arguments.json:
+                    write(arguments.json, measured)
         sampler.stop.set()
         sampler.join()
-        phases = read_lines(log)
 
-    table = by_phase(sampler.samples, phases)
-    steps = [phase["end"] - phase["start"] for phase in phases if phase["phase"] == "step"]
-    peak = max((used for _, used in sampler.samples), default=0) // MIB
     print("\n| phase | peak MiB | seconds |\n|---|---|---|")
-    for name, figures in table.items():
-        print(f"| {name} | {figures['peak_mib']:,} | {figures['seconds']:.1f} |")
+    for name, phase in measured["phases"].items():
+        print(f"| {name} | {phase['peak_mib']:,} | {phase['seconds']:.1f} |")
+    peak, steps = measured["peak_mib"], measured["steps"]
     limit = f" of {arguments.card * 1000:,.0f}" if arguments.card else ""
     # The first step warms up: compilers, caches, allocators.
     step = statistics.median(steps[1:] or steps) if steps else 0.0
     print(
         f"\npeak {peak:,}{limit} MiB ({before // MIB:,} before the run); {len(steps)} steps, {step:.1f} s each after the first"
     )
-    if arguments.json:
-        figures = {"command": arguments.command, "settings": settings, "peak_mib": peak, "before_mib": before // MIB}
-        arguments.json.write_text(json.dumps({**figures, "steps": steps, "phases": table}, indent=1) + "\n")
     if run.returncode == 0 and arguments.card and peak > arguments.card * 1000:
         print(f"gpu_memory: the run takes more than a card of {arguments.card:g} GB has.", file=sys.stderr)
         return 1

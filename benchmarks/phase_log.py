@@ -24,10 +24,12 @@ def log_phases(module: ModuleType) -> None:
     @contextlib.contextmanager
     def marked_timer(name: str, *arguments: Any, **keywords: Any) -> Iterator[None]:
         start = time.time()
-        with original(name, *arguments, **keywords):
-            yield
-        with open(os.environ["PHASE_LOG"], "a") as file:
-            file.write(json.dumps({"phase": name, "start": start, "end": time.time()}) + "\n")
+        try:
+            with original(name, *arguments, **keywords):
+                yield
+        finally:  # out of memory in this phase, say
+            with open(os.environ["PHASE_LOG"], "a") as file:
+                file.write(json.dumps({"phase": name, "start": start, "end": time.time()}) + "\n")
 
     module.marked_timer = marked_timer
 

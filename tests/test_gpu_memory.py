@@ -73,6 +73,22 @@ def test_peaks_by_phase(measure, tmp_path: Path) -> None:
     assert "| update_actor | 9,000 |" in run.stdout
 
 
+def test_figures_outlive_a_run_that_is_cut_off(measure, tmp_path: Path) -> None:
+    """The run kills the measuring process, after it has written the figures of the first phase."""
+    json_file = tmp_path / "figures.json"
+    wait = f"""
+import signal
+while "gen" not in json.loads(Path({str(json_file)!r}).read_text())["phases"]: time.sleep(0.1)
+os.kill(os.getppid(), signal.SIGKILL)
+"""
+    end = "sys.exit(int(sys.argv[1]))"
+    (tmp_path / "run.py").write_text(RUN.replace('("update_actor", 9000)', "").replace(end, wait))
+    assert measure("--json", str(json_file)).returncode == -9
+    figures = json.loads(json_file.read_text())
+    assert figures["phases"]["gen"]["peak_mib"] == 3000 == figures["peak_mib"]
+    assert [path.name for path in tmp_path.glob("figures*")] == ["figures.json"]
+
+
 def test_a_smaller_card(measure) -> None:
     run = measure("--card", "24")
     assert run.returncode == 0, run.stderr
@@ -84,6 +100,9 @@ def test_a_smaller_card(measure) -> None:
 
 def test_what_cannot_be_measured(measure) -> None:
     assert measure(code=3).returncode == 3  # the run's own
+    run = measure("--json", "/no/such/folder/figures.json")
+    assert (run.returncode, run.stdout) == (1, "")
+    assert run.stderr.startswith("gpu_memory: ") and "No such file or directory" in run.stderr
     run = measure("--card", "200")
     assert (run.returncode, run.stderr) == (1, "gpu_memory: --card 200: this card has 100,000 MiB only.\n")
     run = measure(NO_CARD="1")
@@ -108,6 +127,9 @@ def test_timers_write_down_when_they_ran(tmp_path: Path, monkeypatch: pytest.Mon
     assert [line["phase"] for line in lines] == ["gen", "step"]
     assert lines[1]["start"] <= lines[0]["start"] <= lines[0]["end"] <= lines[1]["end"]
     assert timing == {"step": 1.0, "gen": 1.0}
+    with pytest.raises(MemoryError), trainer.marked_timer("update_actor", timing):
+        raise MemoryError
+    assert json.loads((tmp_path / "log").read_text().splitlines()[-1])["phase"] == "update_actor"
 
 
 @pytest.mark.parametrize("name", ["verl.trainer.ppo.v1.trainer_base", "verl.trainer.ppo.v1.trainer_sync"])
