@@ -118,6 +118,7 @@ def figures(judged: Judged) -> dict[str, float]:
         found |= {f"share/{v}": judged.shares[v] / judged.with_verdicts for v in SHARES.values()}
     if judged.ended > judged.began:
         found["tests_per_second"] = judged.tests_run / (judged.ended - judged.began)
+        found["reward_wait"] = judged.ended - judged.came
     if judged.queued:
         found["queue_seconds"] = judged.queue_seconds / judged.queued
     groups = [(low, high) for responses, low, high in judged.groups.values() if responses > 1]

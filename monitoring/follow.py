@@ -1,6 +1,6 @@
 """A run as it goes on, a line a step.
 
-    [Step 6]  train | reward/score=0.12 | reward/pass_rate=0.12 | reward/format=0.45 | kl=0.002
+    [Step 6]  train | reward/score=0.12 | reward/pass_rate=0.12 | reward/format=0.45 | kl=0.002 | step=8.5s
     [Step 10] val   | reward/score=0.14 | reward/pass_rate=0.14 | reward/acc=0.03 | reward/format=0.52 | data_source=taco
 
 A warning has a line of its own, when it begins to hold.
@@ -27,9 +27,13 @@ def step_lines(found: Curves, step: int) -> list[str]:
     train = _reward(found, step, TRAIN, "") + [
         f"{figure}={value:.3f}" for figure in ("kl", "entropy") if (value := _at(found, Name(figure), step)) is not None
     ]
-    seconds = _at(found, Name("step_seconds"), step)
     if train:
-        lines.append(_line(step, "train", [*train, *([f"step={seconds:.1f}s"] if seconds is not None else [])]))
+        train += [
+            f"{label}={seconds:.1f}s"
+            for label, figure in (("step", "step_seconds"), ("reward_wait", "reward_wait"))
+            if (seconds := _at(found, Name(figure), step)) is not None
+        ]
+        lines.append(_line(step, "train", train))
     sources = sorted({name.source for name in found if name.split == VALIDATION and name.source})
     for source in sources:
         validation = _reward(found, step, VALIDATION, source)

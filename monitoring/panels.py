@@ -75,6 +75,7 @@ TRAINING = (
 SPEED = (
     Overlaid("Tests judged", "a second", "tests_per_second", low=0.0),
     Overlaid("Queue time", "seconds a response", "queue_seconds", low=0.0),
+    Overlaid("Waiting for the reward", "seconds a step, after its last response came", "reward_wait", low=0.0),
 )
 
 

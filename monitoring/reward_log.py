@@ -40,8 +40,9 @@ class Judged:
     tests_run: int = 0
     queue_seconds: float = 0.0
     queued: int = 0  # how many responses say for how long they waited
-    began: float = math.inf  # seconds since the epoch, of the first response's start and the last one's end
-    ended: float = -math.inf
+    began: float = math.inf  # seconds since the epoch: when the first response came,
+    came: float = -math.inf  # the last one came,
+    ended: float = -math.inf  # and the last verdict was there
     groups: dict[object, tuple[int, float, float]] = field(default_factory=dict)  # problem -> responses, lowest, highest score
 
     def add(self, record: Mapping[str, Any]) -> None:
@@ -65,8 +66,8 @@ class Judged:
             self.queued += 1
         ended = number(record.get("time"))
         if not math.isnan(ended):
-            self.began = min(self.began, ended - number(record.get("wall_seconds"), 0.0))
-            self.ended = max(self.ended, ended)
+            came = ended - number(record.get("wall_seconds"), 0.0)
+            self.began, self.came, self.ended = min(self.began, came), max(self.came, came), max(self.ended, ended)
         if record.get("index") is not None:
             score = number(record.get("score"), 0.0)
             self._add_group((str(record.get("data_source")), str(record["index"])), (1, score, score))
@@ -80,7 +81,8 @@ class Judged:
         self.tests_run += other.tests_run
         self.queue_seconds += other.queue_seconds
         self.queued += other.queued
-        self.began, self.ended = min(self.began, other.began), max(self.ended, other.ended)
+        self.began, self.came = min(self.began, other.began), max(self.came, other.came)
+        self.ended = max(self.ended, other.ended)
         for index, group in other.groups.items():
             self._add_group(index, group)
 

@@ -13,6 +13,7 @@ import pytest
 
 from monitoring import metrics
 from monitoring.curves import Curve, Name, curves, parts_of_step
+from monitoring.follow import step_lines
 from monitoring.reward_log import TRAIN, VALIDATION
 from monitoring.run import RunError, names, open_run, read
 from monitoring.tail import new_records
@@ -167,7 +168,18 @@ def test_the_reward_log_gives_what_verl_does_not_log(tmp_path: Path) -> None:
     assert found[Name("share/TLE")].values[0] == pytest.approx(0.02)
     assert found[Name("tests_per_second")].values[0] == pytest.approx(20 * 10 / 1.95)  # from the first start to the last end
     assert found[Name("queue_seconds")].values[0] == pytest.approx(0.01)
+    assert found[Name("reward_wait")].values[0] == pytest.approx(0.05)
     assert Name("groups_alike") not in found  # one response a prompt
+
+
+def test_the_wait_for_the_reward_is_from_the_last_response_to_the_last_verdict(tmp_path: Path) -> None:
+    times = [{"time": 100.0, "wall_seconds": 5.0}, {"time": 99.0, "wall_seconds": 0.5}, {"time": 97.0, "wall_seconds": 1.0}]
+    for process, fields in enumerate(times):  # the second came last, at 98.5; the first ended last
+        line = json.dumps({"step": 1, "data_source": "x", "score": 1.0, "tests": 1, **fields})
+        made_runs.write(tmp_path / "reward_log" / f"host-{process}.jsonl", [line])
+    found = curves(read(open_run(tmp_path)))
+    assert found[Name("reward_wait")].values == pytest.approx((1.5,))
+    assert step_lines(found, 1)[0].endswith("reward_wait=1.5s")
 
 
 def test_a_log_that_counts_from_0_is_set_right(tmp_path: Path) -> None:
