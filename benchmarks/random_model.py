@@ -3,7 +3,8 @@
     python3 benchmarks/random_model.py 0.5B OUT
 
 Sizes as in the models' own configuration files. The tokenizer is made on the spot (smoke/tiny_model.py) and its vocabulary
-filled up to the model's with words that no text contains, so that whatever such a model says can be decoded.
+filled up to the model's with words that no text contains, so that whatever such a model says can be decoded. All words are
+about as likely, and one in 250 ends a response: their lengths differ as a trained model's do, and what padding takes shows.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ SHAPES = {
     "7B": (3584, 18_944, 28, 28, 4, 152_064, False),
 }
 LONGEST = 32_768
+ENDING = 1 / 250  # share of the words that end a response
 
 
 def configuration(size: str) -> Qwen2Config:
@@ -56,6 +58,11 @@ def fill_vocabulary(folder: Path, size: int) -> None:
     file.write_text(json.dumps(tokenizer, ensure_ascii=False))
 
 
+def endings(vocabulary: int) -> list[int]:
+    """The last words, which are none of a text's."""
+    return list(range(vocabulary - round(vocabulary * ENDING), vocabulary))
+
+
 def save(size: str, out: Path, device: str) -> int:
     """Write model and tokenizer to `out`, which appears complete or not at all; returns the number of parameters."""
     unfinished = out.with_name(f"{out.name}.unfinished{os.getpid()}")
@@ -70,7 +77,8 @@ def save(size: str, out: Path, device: str) -> int:
         torch.set_default_dtype(torch.bfloat16)
         with torch.device(device):
             model = AutoModelForCausalLM.from_config(config)
-        model.generation_config = GenerationConfig(eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id)
+        ends = [tokenizer.eos_token_id, *endings(config.vocab_size)]
+        model.generation_config = GenerationConfig(eos_token_id=ends, pad_token_id=tokenizer.pad_token_id)
         model.save_pretrained(unfinished)
         unfinished.rename(out)
         return model.num_parameters()

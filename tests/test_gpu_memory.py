@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import torch
 from conftest import ROOT
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 from benchmarks import phase_log, random_model
 
@@ -153,3 +153,17 @@ def test_every_word_can_be_decoded(tiny_model: Path, tmp_path: Path) -> None:
     assert len(filled) == 5000
     assert filled("print(1)")["input_ids"] == tokenizer("print(1)")["input_ids"]
     assert filled.decode([len(tokenizer), 4999]) == f"unused{len(tokenizer)}unused4999"
+
+
+def test_responses_end_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The words that end a response are as likely as they are many, and none is one of a text's."""
+    monkeypatch.setitem(random_model.SHAPES, "small", (64, 256, 2, 4, 2, 5000, True))
+    random_model.save("small", tmp_path / "model", "cpu")
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "model")
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "model", dtype=torch.float32)
+    ends = GenerationConfig.from_pretrained(tmp_path / "model").eos_token_id
+    prompt = tokenizer("Print the sum of two numbers.", return_tensors="pt")["input_ids"]
+    likely = model(prompt).logits[0].softmax(-1)[:, ends].sum(-1)
+    assert likely.mean().item() == pytest.approx(random_model.ENDING, rel=0.5)
+    assert tokenizer.eos_token_id in ends
+    assert all(tokenizer.decode([end]) == f"unused{end}" for end in ends if end != tokenizer.eos_token_id)
