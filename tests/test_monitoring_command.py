@@ -144,7 +144,20 @@ def test_the_steps_so_far_are_printed_once(tmp_path: Path) -> None:
     done = plot(RUNS / "metrics_learning.jsonl", "--steps")
     assert done.returncode == 0
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("[Step 0]  val") and lines[-1].startswith("[Step 17] train")
+    assert lines[0].startswith("[Step 0]  val") and lines[-2].startswith("[Step 17] train")
+    assert lines[-1] == "[Steps 2-17] | 8.7s a step | gen=4.1s"
+
+
+def test_the_summary_says_where_the_time_went(tmp_path: Path) -> None:
+    seconds = {1: 60.0, 2: 10.0, 3: 8.0, 4: 12.0}
+    rows = [{"step": step, "data": {"timing_s/step": s, "timing_s/gen": s / 4}} for step, s in seconds.items()]
+    made_runs.write(tmp_path / "metrics.jsonl", [json.dumps(row) for row in rows])
+    log = [{"step": step, "time": 100.0 * step, "wall_seconds": step / 2, "tests": 10 * step} for step in seconds]
+    made_runs.write(tmp_path / "reward_log" / "host-1.jsonl", [json.dumps(line) for line in log])
+    done = plot(tmp_path, "--steps")  # the first step, which warms up, counts for nothing; 10 tests in each half second
+    assert done.stdout.splitlines()[-1] == (
+        "[Steps 2-4] | 10.0s a step | gen=2.5s | reward_wait=1.5s, 15.0% of the time | 20 tests judged a second"
+    )
 
 
 def test_following_ends_at_the_first_warning_with_check(tmp_path: Path) -> None:

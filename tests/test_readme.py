@@ -100,11 +100,12 @@ def test_metrics_are_those_that_verl_logs() -> None:
         assert any(re.fullmatch(pattern, metric) for metric in logged), name
 
 
-def test_lines_of_the_shown_run() -> None:
-    [block] = [block for block in BLOCKS if block.startswith("[Step")]
-    command = [sys.executable, "plot_metrics.py", "docs/runs/cpu_learn", "--steps"]
-    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=120).stdout.splitlines()
-    assert [line for line in block.splitlines() if line not in said] == []
+def test_lines_of_the_shown_runs() -> None:
+    blocks = [block for block in BLOCKS if block.startswith("[Step")]
+    for run, block in zip(("cpu_learn", "gpu_learn"), blocks, strict=True):
+        command = [sys.executable, "plot_metrics.py", f"docs/runs/{run}", "--steps"]
+        said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=120).stdout.splitlines()
+        assert [line for line in block.splitlines() if line not in said] == []
 
 
 def test_commands_and_files_are_there() -> None:
