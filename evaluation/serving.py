@@ -29,7 +29,11 @@ STOP_SECONDS = 30
 PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None)  # opened here: nothing should be loaded between fork and exec
 LOG_TAIL = 2000  # characters
-SAID = re.compile(r"\b\w*(?:Error|Exception): .+")  # the last line of a traceback, wherever the logger puts it
+# What vLLM puts before the lines of a traceback: (EngineCore pid=7) ERROR 11-29 12:00:00 [core.py:1]. A warning's is left
+# standing, so an error that one merely mentions does not begin its line.
+PREFIX = re.compile(r"^(?:\([^()\n]*\) )*(?:(?:ERROR|CRITICAL) [-\d]+ [:.\d]+ \[[^]\n]*\] ?)?", re.MULTILINE)
+# The end of a traceback, with the indented lines in which pydantic says what is wrong; not the frames of another process.
+RAISED = re.compile(r"^[\w.]*(?:Error|Exception)(?:: .*)?$(?:\n[ \t]+(?!File )\S.*)*", re.MULTILINE)
 
 
 def available() -> bool:
@@ -81,6 +85,8 @@ def server(model: str, name: str, log: Path, seed: int = 0, argv: list[str] | No
         EvaluationError: it ended before it was ready, or is not ready after START_SECONDS.
     """
     port = free_port()
+    environment = {**direct_environment(), "VLLM_NO_USAGE_STATS": "1"}
+    environment.pop("VLLM_ARGS", None)  # vLLM would warn of it as of a misspelt setting of its own
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -88,7 +94,7 @@ def server(model: str, name: str, log: Path, seed: int = 0, argv: list[str] | No
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env={**direct_environment(), "VLLM_NO_USAGE_STATS": "1"},
+            env=environment,
             start_new_session=True,  # a process group of its own, to be stopped as one
             preexec_fn=die_with_parent,
         )
@@ -114,9 +120,9 @@ def wait(process: subprocess.Popen, address: str, log: Path) -> None:
 
 
 def last_words(log: Path) -> str:
-    """What went wrong: the last errors that the log names, since vLLM's own end is far from its cause; else its end."""
+    """What ended the server: the last exceptions in the log, the cause before its consequences; without any, the log's end."""
     text = log.read_text(errors="replace")
-    return "\n".join(list(dict.fromkeys(SAID.findall(text)))[-5:]) or text[-LOG_TAIL:]
+    return "\n".join(list(dict.fromkeys(RAISED.findall(PREFIX.sub("", text))))[-5:]) or text[-LOG_TAIL:]
 
 
 def stop(process: subprocess.Popen) -> None:

@@ -55,9 +55,23 @@ def test_a_server_that_does_not_start(tmp_path):
 
 
 def test_the_cause_of_a_failed_start_is_said(tmp_path):
-    """vLLM's engine is a process of its own: what it says comes long before what its server ends with."""
-    cause = "(EngineCore pid=7) ERROR 11-29 12:00:00 [core.py:1] ValueError: No available memory for the cache blocks."
-    script = f"print({cause!r}); print('frame\\n' * 1000); raise RuntimeError('Engine core initialization failed.')"
+    """vLLM's engine is a process of its own: what it says comes long before what its server ends with. A warning that names an
+    error is no cause, nor is a traceback that was only a warning."""
+    warning, error = (
+        "(APIServer pid=1) WARNING 11-29 12:00:00 [x.py:1] ",
+        "(EngineCore pid=7) ERROR 11-29 12:00:01 [core.py:1] ",
+    )
+    lines = [
+        f"{warning}Found ulimit of 20000. This can cause errors like `OSError: [Errno 24] Too many open files`. Consider more",
+        f"{warning}ImportError: an extension that is not needed",
+        f"{error}EngineCore failed to start.",
+        f"{error}Traceback (most recent call last):",
+        f"{error}ValueError: No available memory for the cache blocks.",
+        "(EngineCore pid=7) ValueError: No available memory for the cache blocks.",
+        '(APIServer pid=1)   File "launch.py", line 1, in main',
+    ]
+    text = "\n".join(lines)
+    script = f"print({text!r}); print('frame\\n' * 1000); raise RuntimeError('Engine core initialization failed.')"
     with (
         pytest.raises(EvaluationError) as caught,
         serving.server("m", "n", tmp_path / "log", argv=[sys.executable, "-c", script]),
@@ -65,6 +79,15 @@ def test_the_cause_of_a_failed_start_is_said(tmp_path):
         pass
     said = ["ValueError: No available memory for the cache blocks.", "RuntimeError: Engine core initialization failed."]
     assert str(caught.value).splitlines()[1:] == said
+
+
+def test_what_a_wrong_setting_is_told(tmp_path):
+    """pydantic says what is wrong in the lines below the exception's; argparse raises nothing."""
+    said = "pydantic_core.ValidationError: 1 validation error for ModelConfig\n  Value error, no such quantization"
+    (tmp_path / "log").write_text("".join(f"(APIServer pid=1) {line}\n" for line in ["Traceback:", *said.splitlines()]))
+    assert serving.last_words(tmp_path / "log") == said
+    (tmp_path / "log").write_text("usage: api_server.py\napi_server.py: error: unrecognized arguments: --eager")
+    assert serving.last_words(tmp_path / "log").endswith("error: unrecognized arguments: --eager")
 
 
 @pytest.mark.parametrize("number", (signal.SIGTERM, signal.SIGKILL))
@@ -136,5 +159,22 @@ def test_both_models_are_served_once_for_everything(tmp_path, tiny_model):
             found = {path: results.read(path) for path in (run / "eval" / name).glob("*/result.json")}
             assert sorted(x.benchmark for x in found.values()) == ["gsm8k", "humaneval"]
             assert all(len(x.problems) == 2 for x in found.values())
-            next(iter(found)).unlink()
+            if not again:
+                next(iter(found)).unlink()
     assert "| humaneval (own problems) | pass@1 | 0.000 | 0.000 |" in done.stdout
+
+    def written() -> dict[Path, int]:
+        return {path: path.stat().st_mtime_ns for path in (run / "eval").glob("*/**/*") if path.is_file()}
+
+    before = written()
+    third = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900)
+    assert (third.returncode, third.stdout, third.stderr) == (0, done.stdout, "")  # the table, and nothing was done for it
+    assert written() == before
+    shutil.copytree(actor.parent, actor.parent.with_name("global_step_2"))  # the run has gone on
+    shutil.copytree(tiny_model, run / "merged" / "global_step_2")
+    (run / "merged" / "global_step_2" / "model.safetensors").touch()
+    command[-1] = str(actor.parent.with_name("global_step_2"))
+    later = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900)
+    assert later.returncode == 0 and f"trained: {run / 'merged' / 'global_step_2'}\n" in later.stdout
+    assert {path: time for path, time in written().items() if "global_step_2" not in path.parts} == before
+    assert (run / "eval" / "global_step_1.md").read_text() in third.stdout
