@@ -13,6 +13,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 PYTHON=${PYTHON:-python3}
 export PYTHONPATH="$here${PYTHONPATH:+:$PYTHONPATH}"
+if [[ ! -t 2 ]]; then export TQDM_MININTERVAL=${TQDM_MININTERVAL:-10}; fi  # seconds; in a log file each redraw stays
 
 if (($# != 1)); then
     echo "usage: bash eval.sh CHECKPOINT   (a run folder, a global_step_N folder or its actor folder)" >&2
