@@ -35,7 +35,7 @@ def draw(rows: Sequence[Row], published: Mapping[str, tuple[float, float]], path
                 label = None
     scores.set_ylim(0, 1.05)
     scores.set_ylabel("score")
-    scores.legend(loc="upper right", fontsize=8)
+    figure.legend(loc="outside upper right", ncols=3, fontsize=8)  # inside it could hide a line
 
     errors = [[x.difference - x.low for x in rows], [x.high - x.difference for x in rows]]
     errors = [[max(0.0, value) for value in side] for side in errors]

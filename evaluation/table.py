@@ -26,6 +26,7 @@ PUBLISHED_WHAT = (
 )
 OWN_PROBLEMS = Path(__file__).resolve().parent / "problems"
 SHOWN = 20  # flipped problems named in the Markdown; the JSON has all
+FEW = 5  # problems that differ, all to one side, are still chance at 5% (2 / 2**5); a bootstrap of so few is too sure
 MAJORITY = 0.5  # a problem counts as solved when more than this share of its answers is right
 
 
@@ -33,6 +34,7 @@ MAJORITY = 0.5  # a problem counts as solved when more than this share of its an
 class Row:
     """One line of the table. All values are 0 to 1.
 
+    low, high: the interval of the difference. sure: it leaves zero out, and not by a handful of problems.
     gained, lost: problems that only the trained, only the base model solves; None where a row is not about solving.
     """
 
@@ -43,6 +45,7 @@ class Row:
     low: float
     high: float
     problems: int
+    sure: bool
     gained: tuple[str, ...] | None = None
     lost: tuple[str, ...] | None = None
 
@@ -68,8 +71,10 @@ def row(
     if not common:
         raise EvaluationError(f"The two results of {name} have no problem in common: evaluate both with the same settings.")
     before, after = ([value(side[problem], k) for problem in common] for side in (base, trained))
-    low, high = statistics.interval([y - x for x, y in zip(before, after, strict=True)])
-    line = Row(name, metric, sum(before) / len(common), sum(after) / len(common), low, high, len(common))
+    differences = [y - x for x, y in zip(before, after, strict=True)]
+    low, high = statistics.interval(differences)
+    sure = not low <= 0 <= high and sum(x != 0 for x in differences) > FEW
+    line = Row(name, metric, sum(before) / len(common), sum(after) / len(common), low, high, len(common), sure)
     if not flips:
         return line
     was, now = ({x for x in common if sum(side[x]) / len(side[x]) > MAJORITY} for side in (base, trained))
@@ -120,8 +125,14 @@ def rows_of(base: Result, trained: Result) -> list[Row]:
     return found
 
 
-def markdown(rows: list[Row], base: list[Result], trained: list[Result], missing: list[str]) -> str:
-    """The whole report."""
+def markdown(
+    rows: list[Row],
+    base: list[Result],
+    trained: list[Result],
+    missing: list[str],
+    published: dict[str, tuple[float, float]],
+) -> str:
+    """The whole report. published: {benchmark: (before, after)} of those in the table."""
     lines = [
         f"base: {base[0].settings['model']}",
         "",
@@ -132,15 +143,15 @@ def markdown(rows: list[Row], base: list[Result], trained: list[Result], missing
     ]
     for x in rows:
         flips = f"{len(x.gained)} / {len(x.lost)}" if x.gained is not None else ""
-        sure = "" if x.low <= 0 <= x.high else " *"
+        sure = " *" if x.sure else ""
         lines.append(
             f"| {x.name} | {x.metric} | {x.base:.3f} | {x.trained:.3f} | {x.difference:+.3f}{sure} "
             f"| {x.low:+.3f} to {x.high:+.3f} | {x.problems} | {flips} |"
         )
     lines += [
         "",
-        "The interval is of the difference: a paired bootstrap over the problems. `*`: it leaves zero out. Gained and lost are "
-        "problems that only the trained or only the base model solves.",
+        "The interval is of the difference: a paired bootstrap over the problems. `*`: it leaves zero out, and more than "
+        f"{FEW} problems differ. Gained and lost are problems that only the trained or only the base model solves.",
     ]
     for x in rows:
         for what, names in (("gained", x.gained), ("lost", x.lost)):
@@ -151,9 +162,9 @@ def markdown(rows: list[Row], base: list[Result], trained: list[Result], missing
     lines += notes(base)
     if missing:
         lines += ["", f"Not in the table, as a model has no result: {', '.join(missing)}."]
-    if shown := [name for name in PUBLISHED if any(x.name == name for x in rows)]:
+    if published:
         lines += ["", f"For comparison ({PUBLISHED_WHAT}):", "", "| benchmark | before | after |", "|---|---|---|"]
-        lines += [f"| {name} | {PUBLISHED[name][0]:.2f} | {PUBLISHED[name][1]:.2f} |" for name in shown]
+        lines += [f"| {name} | {before:.2f} | {after:.2f} |" for name, (before, after) in published.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -181,13 +192,14 @@ def notes(base: list[Result]) -> list[str]:
     lines = []
     for x in base:
         s, dataset = x.settings, x.settings.get("dataset", {})
-        words = [f"{s['repeats']} answers a problem at temperature {s['temperature']}" if s["repeats"] > 1 else "greedy"]
-        words.append(f"{s['max_tokens']} tokens")
+        words = [s["file"]] if "file" in s else []
+        words.append(f"{s['repeats']} answers a problem at temperature {s['temperature']}" if s["repeats"] > 1 else "greedy")
+        words.append(f"up to {s['max_tokens']} tokens an answer")
         words += [f"{dataset[key]} worked examples" for key in ("few_shot_num",) if key in dataset]
         if window := dataset.get("extra_params"):
             words.append(f"{window['start_date']} to {window['end_date']}")
         if s["limit"]:
-            words.append(f"limit {s['limit']}")
+            words.append(f"at most {s['limit']} problems")
         if x.details.get("unusable"):
             words.append(f"{len(x.details['unusable'])} problems without usable tests left out")
         lines += ["", f"{title(x)}: {', '.join(words)}."]
@@ -204,8 +216,9 @@ def compare(base: list[Result], trained: list[Result], wanted: list[str], out: P
     if not both:
         raise EvaluationError(f"No benchmark has results of both models (asked for: {', '.join(missing) or 'none'}).")
     rows = [x for pair in both.values() for x in rows_of(*pair)]
+    published = {name: PUBLISHED[name] for name in PUBLISHED if any(x.name == name for x in rows)}
     pairs = list(zip(*both.values(), strict=True))
-    text = markdown(rows, list(pairs[0]), list(pairs[1]), missing)
+    text = markdown(rows, list(pairs[0]), list(pairs[1]), missing, published)
     whole = {
         "base": base[0].settings["model"],
         "trained": trained[0].settings["model"],
@@ -213,12 +226,12 @@ def compare(base: list[Result], trained: list[Result], wanted: list[str], out: P
         "settings": {name: pair[0].settings for name, pair in both.items()},
         "shares": {name: [x.details.get("shares") for x in pair] for name, pair in both.items()},
         "missing": missing,
-        "published_not_measured_here": {"what": PUBLISHED_WHAT, "before_after": PUBLISHED},
+        "published_not_measured_here": {"what": PUBLISHED_WHAT, "before_after": published},
     }
     results.write_text(out.with_name(f"{out.name}.json"), json.dumps(whole, indent=1, ensure_ascii=False))
     from evaluation import chart
 
-    chart.draw(rows, PUBLISHED, out.with_name(f"{out.name}.png"))
+    chart.draw(rows, published, out.with_name(f"{out.name}.png"))
     results.write_text(out.with_name(f"{out.name}.md"), text)
     return text
 

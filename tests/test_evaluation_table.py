@@ -80,7 +80,15 @@ def test_the_files(tmp_path):
     whole = json.loads((tmp_path / "step.json").read_text())
     assert whole["rows"][0]["difference"] == pytest.approx(19 / 30) and len(whole["rows"][0]["gained"]) == 20
     assert (tmp_path / "step.png").read_bytes().startswith(b"\x89PNG")
+    assert list(whole["published_not_measured_here"]["before_after"]) == ["humaneval"]
     assert not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.parametrize(("gained", "sure"), ((table.FEW, False), (table.FEW + 1, True)))
+def test_a_handful_of_problems_is_no_proof(gained, sure):
+    """The bootstrap's interval leaves zero out for five gained and none lost, which happen by chance in 6% of all cases."""
+    line = table.row("humaneval", "pass@1", scores("0" * 200), scores("1" * gained + "0" * (200 - gained)))
+    assert line.low > 0 and line.sure is sure
 
 
 def test_repeated_answers_give_pass_at_k(tmp_path):
