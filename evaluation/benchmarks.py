@@ -16,13 +16,14 @@ is in the folder's name instead.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import json
 import logging
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,14 @@ BENCHMARKS = ("humaneval", "live_code_bench", "gsm8k")
 OTHER_NAMES = {"livecodebench": "live_code_bench", "lcb": "live_code_bench", "human_eval": "humaneval", "gsm_8k": "gsm8k"}
 SUBSETS = {"humaneval": "openai_humaneval", "live_code_bench": "release_latest", "gsm8k": "main"}
 SCORES = ("acc", "accuracy")  # what a review calls it: the first for programs, the second for gsm8k
+
+# Warnings of what is done here on purpose: earlier answers are always taken, nothing has a score before the review, and it is
+# EvalScope that watches Math-Verify's time.
+EXPECTED = {
+    "generate": ("Forcing prediction reuse for", "No valid scores generated for", "score computed from"),
+    "review": ("Forcing prediction reuse for", "Timeout is disabled as"),
+}
+WARNING_LOGGERS = ("evalscope", "math_verify.parser", "math_verify.grader")
 
 
 @dataclass(frozen=True)
@@ -187,6 +196,20 @@ def evaluator(stage: str, limit: int, repeats: int) -> type:
     return OneStage
 
 
+@contextlib.contextmanager
+def without_expected_warnings(stage: str) -> Iterator[None]:
+    """Leave out the warnings of a stage that say nothing of this evaluation; all others are shown."""
+
+    def shown(record: logging.LogRecord) -> bool:
+        return record.levelno > logging.WARNING or not any(x in record.getMessage() for x in EXPECTED[stage])
+
+    with contextlib.ExitStack() as stack:
+        for logger in map(logging.getLogger, WARNING_LOGGERS):
+            logger.addFilter(shown)
+            stack.callback(logger.removeFilter, shown)
+        yield
+
+
 def run_stage(stage: str, configuration: Any, limit: int) -> None:
     """Run EvalScope on one benchmark. Raises EvaluationError with its last words."""
     import evalscope.evaluator  # noqa: F401 - registers the evaluator that is replaced here
@@ -197,10 +220,9 @@ def run_stage(stage: str, configuration: Any, limit: int) -> None:
     [benchmark] = configuration.datasets
     contained.failures.clear()
     logging.disable(logging.INFO)  # its progress bars and warnings are enough
-    if stage == "generate":  # where it would warn that nothing has a score yet
-        logging.getLogger("evalscope").addFilter(lambda record: "score computed from" not in record.getMessage())
     try:
-        reports = run_task(configuration)
+        with without_expected_warnings(stage):
+            reports = run_task(configuration)
     except Exception as error:
         raise EvaluationError(f"EvalScope could not {stage} {benchmark}: {type(error).__name__}: {error}") from error
     if contained.failures:
@@ -257,6 +279,7 @@ def do(stage: str, out: Path, model: str, name: str, benchmark: str, settings: S
     folder, arguments, decides = place(out, model, name, benchmark, settings)
     if results.finished(folder, settings.limit):
         return folder
+    results.say(benchmark, name, stage, folder)
     folder.mkdir(parents=True, exist_ok=True)
     for path in folder.glob("predictions/*/*.jsonl"):
         results.drop_torn_line(path)
@@ -328,7 +351,7 @@ def main() -> None:
     for name in names:  # one that fails does not take the others with it
         try:
             where = (arguments.out, arguments.model, arguments.name, name)
-            print(do(arguments.stage, *where, settings, arguments.api_url))
+            do(arguments.stage, *where, settings, arguments.api_url)
         except (EvaluationError, OSError) as error:
             print(f"evaluation: {error}", file=sys.stderr)
             failed.append(name)

@@ -235,6 +235,7 @@ def do(stage: str, out: Path, model: str, name: str, settings: Settings, api_url
     folder, decides = place(out, model, name, settings)
     if results.finished(folder, settings.limit):
         return folder
+    results.say("held_out", name, stage, folder)
     folder.mkdir(parents=True, exist_ok=True)
     if stage == "generate":
         generate(folder, model, name, settings, api_url, batch_size)
@@ -271,7 +272,7 @@ def main() -> None:
     where = {name: given.pop(name) for name in ("stage", "out", "model", "name", "api_url", "batch_size")}
     given["train"] = tuple(given["train"])
     try:
-        print(do(settings=Settings(**given), **where))
+        do(settings=Settings(**given), **where)
     except (EvaluationError, ValueError, OSError) as error:
         sys.exit(f"evaluation: {error}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -61,6 +62,12 @@ def answered(folder: Path, limit: int) -> bool:
     """Whether a benchmark's folder has all answers to so many problems, so that no model is needed any more."""
     path = folder / ANSWERED
     return path.exists() and path.read_text(encoding="utf-8") == str(limit)
+
+
+def say(benchmark: str, name: str, stage: str, folder: Path) -> None:
+    """One line on what a stage does with a model's answers; stage: generate, or one that judges."""
+    doing = "generating the answers, to be judged later" if stage == "generate" else "judging the answers, programs confined"
+    print(f"evaluation: {benchmark} of {name}: {doing}; kept in {folder}", file=sys.stderr, flush=True)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 import pickle
 import re
 import socket
@@ -69,10 +70,14 @@ def test_answers_are_generated_then_reviewed_and_never_twice(tmp_path):
         assert "evaluation: EvalScope could not generate humaneval" in said
         assert "no answer yet: generate first" in stage("review", tmp_path, *words, "--limit", "3", code=1)
         broken = False
-        stage("generate", tmp_path, *words, "--limit", "3", "--api-url", url)
+        said = stage("generate", tmp_path, *words, "--limit", "3", "--api-url", url)
+        assert "evaluation: humaneval of base: generating the answers, to be judged later; kept in " in said
+        assert "WARNING" not in said
         assert sorted(asked) == ["own/0", "own/1", "own/1", "own/2"]
         assert not any(x.read_text() for x in tmp_path.glob("base/*/reviews/base/*.jsonl"))  # nothing was run yet
-        stage("review", tmp_path, *words, "--limit", "3")
+        said = stage("review", tmp_path, *words, "--limit", "3")
+        assert "evaluation: humaneval of base: judging the answers, programs confined; kept in " in said
+        assert "WARNING" not in said
         assert result(tmp_path, "humaneval").problems == {"own/0": [1.0], "own/1": [1.0], "own/2": [0.0]}
         stage("generate", tmp_path, *words, "--limit", "3", "--api-url", url)
         assert len(requests) == 4
@@ -260,10 +265,36 @@ def test_gsm8k_with_the_mock_model(tmp_path, monkeypatch):
     assert not target.exists()
 
 
+def test_only_expected_warnings_are_left_out():
+    """By their text and by the stage; errors never, and nothing once the stage has ended."""
+    seen: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: seen.append(record.getMessage())
+    loggers = [logging.getLogger(name) for name in ("evalscope", "math_verify.parser")]
+    expected = benchmarks.EXPECTED["generate"][1]
+    for logger in loggers:
+        logger.addHandler(handler)
+    try:
+        for stage_name in ("generate", "review"):
+            with benchmarks.without_expected_warnings(stage_name):
+                loggers[0].warning(f"{expected} x during {stage_name}")
+                loggers[0].error(f"{expected} x as an error")
+                loggers[0].warning("something else")
+                loggers[1].warning(f"{benchmarks.EXPECTED['review'][1]} x during {stage_name}")
+        loggers[0].warning(f"{expected} x afterwards")
+    finally:
+        for logger in loggers:
+            logger.removeHandler(handler)
+    always = [f"{expected} x as an error", "something else"]
+    math = f"{benchmarks.EXPECTED['review'][1]} x during generate"
+    assert seen == [*always, math, f"{expected} x during review", *always, f"{expected} x afterwards"]
+
+
 def test_a_tiny_real_model(tmp_path, tiny_model):
     words = ["--datasets", "humaneval", "gsm8k", "--local", str(PROBLEMS), "--limit", "2", "--max-tokens", "8"]
     for name in ("generate", "review"):
-        stage(name, tmp_path, *words, model=str(tiny_model))
+        said = stage(name, tmp_path, *words, model=str(tiny_model))
+        assert not [x for texts in benchmarks.EXPECTED.values() for x in texts if x in said]
     for benchmark in ("humaneval", "gsm8k"):
         assert result(tmp_path, benchmark).problems.keys() >= {"humaneval": {"own/0", "own/1"}, "gsm8k": {"0", "1"}}[benchmark]
 
