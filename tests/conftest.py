@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -39,6 +39,36 @@ def script_environment(**settings: str) -> dict[str, str]:
     """This environment without what a caller's shell may have set for the run scripts, and with these settings."""
     kept = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "PYTHONPATH", "LANG", "TMPDIR", "HF_HUB_OFFLINE")}
     return {**kept, "PYTHON": sys.executable, **settings}
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Callable[[str], tuple[list[str], Path, Path]]]:
+    """small_disk(options) -> what to put before a command, where it then finds a tmpfs of these options, where a test does.
+
+    The disk is in a mount namespace that a sleeping process holds.
+    """
+    holders = []
+
+    def make(options: str) -> tuple[list[str], Path, Path]:
+        disk = tmp_path / "disk"
+        disk.mkdir()
+        script = f'mount -t tmpfs -o {options} none "$1" && echo mounted && exec sleep infinity'
+        holder = subprocess.Popen(
+            ["unshare", "--map-root-user", "--mount", "sh", "-c", script, "sh", str(disk)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        holders.append(holder)
+        if (said := holder.stdout.readline()) != "mounted\n":
+            pytest.skip(f"this user cannot mount a disk here: {said.strip()}")
+        enter = ["nsenter", f"--target={holder.pid}", "--user", "--preserve-credentials", "--mount", f"--wd={ROOT}", "--"]
+        return enter, disk, Path(f"/proc/{holder.pid}/root{disk}")
+
+    yield make
+    for holder in holders:
+        holder.kill()
+        holder.wait()
 
 
 @pytest.fixture(scope="session")

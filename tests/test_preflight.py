@@ -212,6 +212,11 @@ def test_a_full_disk(check, monkeypatch):
     the_only(check(), "0.0 GB free", "MAX_CKPT_TO_KEEP")
 
 
+def test_a_disk_that_takes_few_more_files(check, small_disk):
+    folder = small_disk("size=8g,nr_inodes=50")[2]
+    the_only(check(RUN_DIR=str(folder / "run")), "takes 49 more files (inodes)", "RUN_DIR")
+
+
 def test_another_run_in_the_folder(check, tmp_path):
     (tmp_path / "run").mkdir()
     with (tmp_path / "run" / "train.log").open("ab") as log:
@@ -275,6 +280,16 @@ def test_a_broken_sandbox_stops_the_script(tiny_model, files, tmp_path):
     assert done.returncode == 1
     assert "pre-flight: The verifier cannot run programs here" in done.stderr and "CODE_REWARD_ISOLATION" in done.stderr
     assert not (tmp_path / "run").exists()
+
+
+def test_a_record_that_cannot_be_written(tiny_model, files, tmp_path):
+    settings = {"MODEL_PATH": str(tiny_model), "TRAIN_FILE": str(files.train), "VAL_FILE": str(files.val)}
+    settings |= {"TRAIN_BATCH_SIZE": "4", "PPO_MINI_BATCH_SIZE": "2", "REWARD_FILE": str(files.reward)}
+    (tmp_path / "run" / ".command.sh.new").mkdir(parents=True)
+    environment = script_environment(**settings, RUN_DIR=str(tmp_path / "run"))
+    done = subprocess.run(["bash", SINGLE, *ON_CPU], env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert f"pre-flight: {tmp_path}/run cannot be written (Is a directory)" in done.stderr
 
 
 def test_an_unknown_option_is_named(tiny_model, files, tmp_path):

@@ -1,18 +1,22 @@
 """Real runs of veRL, on the CPU, that are in vain: each must end within a minute of its first response, with one sentence.
 
-They are started as the run script does after its pre-flight, which would have refused the first two.
+They are started as the run script does after its pre-flight, which would have refused them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 from conftest import ROOT, SINGLE, script_environment
+
+from training import disk, preflight, resume
 
 HANG = 1200  # seconds; far more than it takes, on any machine
 WITHIN = 60  # seconds
@@ -30,9 +34,9 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None, **kw
 
 @pytest.fixture
 def run(tiny_model: Path, prepared_data: Path, tmp_path: Path) -> Callable[..., tuple[int, str, float]]:
-    """run(*overrides, **settings) -> exit code, last line, seconds of wall time when it ended."""
+    """run(*overrides, before=(), **settings) -> exit code, last line, seconds of wall time when it ended."""
 
-    def start(*overrides: str, **settings: str) -> tuple[int, str, float]:
+    def start(*overrides: str, before: Sequence[str] = (), **settings: str) -> tuple[int, str, float]:
         given = {
             "RUN_DIR": str(tmp_path / "run"),
             "MODEL_PATH": str(tiny_model),
@@ -51,7 +55,7 @@ def run(tiny_model: Path, prepared_data: Path, tmp_path: Path) -> Callable[..., 
         log = tmp_path / "log"
         with log.open("w") as output:
             process = subprocess.Popen(
-                ["bash", "-c", command, "run", *overrides],
+                [*before, "bash", "-c", command, "run", *overrides],
                 cwd=ROOT,
                 env=script_environment(**given),
                 stdout=output,
@@ -85,3 +89,29 @@ def test_a_reward_that_raises(run, tmp_path):
     assert code == 1
     assert words.startswith("watch: the run has ended: ") and "veRL dropped them (RuntimeError: no reward today)" in words
     assert ended - (tmp_path / "called").stat().st_ctime < WITHIN
+
+
+def test_a_full_disk(run, small_disk, dry_run, tiny_model):
+    """It fills up while the second checkpoint is written. The next start goes on from the first one."""
+    before, folder, seen = small_disk("size=120m")  # a checkpoint takes 36 MB
+    checkpoints, full = seen / "run" / "checkpoints", []
+
+    def fill() -> None:
+        while seen.exists() and not (checkpoints / "global_step_2").exists():
+            time.sleep(0.02)
+        with contextlib.suppress(OSError), (seen / "ballast").open("wb", buffering=0) as ballast:
+            while True:
+                ballast.write(bytes(1 << 16))
+        full.append(time.time())
+
+    threading.Thread(target=fill, daemon=True).start()
+    settings = {"RUN_DIR": str(folder / "run"), "SAVE_FREQ": "1", "TEST_FREQ": "-1", "VAL_BEFORE_TRAIN": "False"}
+    code, words, ended = run(before=before, **settings)
+    assert code == 1
+    assert words.startswith("watch: the run has ended: ") and words.endswith(f": {disk.REMEDY}.")
+    assert ended - full[0] < WITHIN
+
+    where = ("trainer.device=cpu", f"trainer.default_local_dir={checkpoints}")
+    config = preflight.compose(dry_run(SINGLE, *where, MODEL_PATH=str(tiny_model)))
+    assert resume.problem(checkpoints / "global_step_2", config)
+    assert resume.find(config) == resume.Resume(1)

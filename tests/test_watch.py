@@ -7,11 +7,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from conftest import ROOT
 
+from training import disk
 from training.reward_share import ENOUGH, SOON, WINDOW, RewardShare
 
 HANG = 120  # seconds
@@ -21,9 +23,9 @@ FAILED = {"verdicts": {"IE": 1}, "first_failure": {"index": 0, "verdict": "IE", 
 WRONG = {"verdicts": {"WA": 2}, "first_failure": {"index": 0, "verdict": "WA", "detail": "expected 7, got IE"}}
 
 
-def start(run_dir: Path, *command: str, options: tuple[str, ...] = ()) -> subprocess.Popen[str]:
+def start(run_dir: Path, *command: str, options: Sequence[str] = (), before: Sequence[str] = ()) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "training.watch", str(run_dir), *options, "--", *command],
+        [*before, sys.executable, "-m", "training.watch", str(run_dir), *options, "--", *command],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -31,9 +33,9 @@ def start(run_dir: Path, *command: str, options: tuple[str, ...] = ()) -> subpro
     )
 
 
-def watch(run_dir: Path, *command: str, options: tuple[str, ...] = ()) -> tuple[int, str, str]:
+def watch(run_dir: Path, *command: str, options: Sequence[str] = (), before: Sequence[str] = ()) -> tuple[int, str, str]:
     """Exit code, stdout, stderr."""
-    process = start(run_dir, *command, options=options)
+    process = start(run_dir, *command, options=options, before=before)
     try:
         output, errors = process.communicate(timeout=HANG)
     finally:
@@ -211,27 +213,17 @@ def test_a_full_disk_ends_the_run(tmp_path):
     (tmp_path / "train.log").symlink_to("/dev/full")  # the kernel's own "No space left on device"
     code, _, errors = watch(tmp_path, *python(LONG))
     assert code == 1 and errors.count("\n") == 1
-    assert "train.log cannot be written (No space left on device)" in errors
+    assert "train.log cannot be written (No space left on device)" in errors and disk.REMEDY in errors
 
 
-def test_a_disk_that_fills_up_ends_the_run(tmp_path):
-    """A real one of 40 MiB, in a mount namespace, filled after the first response; all of them keep their score."""
-    mount = [
-        "unshare",
-        "--map-root-user",
-        "--mount",
-        "sh",
-        "-ec",
-        f'mount -t tmpfs -o size=40m none {tmp_path}; exec "$@"',
-        "sh",
-    ]
-    if subprocess.run([*mount, "true"], capture_output=True).returncode:
-        pytest.skip("no mount namespaces for this user here")
+def test_a_disk_that_fills_up_ends_the_run(small_disk):
+    """A real one of 40 MiB, filled after the first response; all of them keep their score."""
+    enter, folder, _ = small_disk("size=40m")
     program = f"""
 import os, time
-os.environ["CODE_REWARD_LOG_DIR"] = {str(tmp_path / "run" / "reward_log")!r}
+os.environ["CODE_REWARD_LOG_DIR"] = {str(folder / "run" / "reward_log")!r}
 from code_reward import compute_score
-disk = open({str(tmp_path / "data")!r}, "wb", 0)
+disk = open({str(folder / "data")!r}, "wb", 0)
 for index in range(1000):
     assert compute_score("x", "print(1)", {{"inputs": [""], "outputs": ["1"]}})["score"] == 1.0
     while not disk.closed:
@@ -242,12 +234,72 @@ for index in range(1000):
     print("judged", flush=True)
     time.sleep(0.1)
 """
-    watched = [sys.executable, "-m", "training.watch", str(tmp_path / "run"), "--", *python(program)]
-    done = subprocess.run([*mount, *watched], cwd=ROOT, capture_output=True, text=True, timeout=HANG)
-    assert done.returncode == 1 and "AssertionError" not in done.stdout
-    assert done.stderr.startswith("watch: the run has ended: ") and done.stderr.count("\n") == 1
+    code, output, errors = watch(folder / "run", *python(program), before=enter)
+    assert code == 1 and "AssertionError" not in output
+    assert errors.startswith("watch: the run has ended: ") and errors.count("\n") == 1
     # Whichever is first: the worker's log, train.log, or a look at the disk while it fills.
-    assert any(words in done.stderr for words in ("No space left on device", "no space left", "is full (")), done.stderr
+    assert "no space left" in errors.lower() and errors.endswith(f": {disk.REMEDY}.\n")
+
+
+def test_a_disk_that_takes_no_more_files_ends_the_run(small_disk):
+    enter, folder, seen = small_disk("size=100m,nr_inodes=20")
+    program = f"""
+for number in range(100):
+    try:
+        open({str(folder)!r} + f"/{{number}}", "w").close()
+    except OSError:
+        break
+{LONG}"""
+    code, _, errors = watch(folder / "run", *python(program), before=enter)
+    assert code == 1 and errors.count("\n") == 1
+    assert f"no space left on the disk of {folder}/run (all its 20 inodes are in use" in errors
+    assert errors.endswith(f": {disk.REMEDY}.\n") and (seen / "run" / "train.log").read_text().endswith(errors)
+
+
+@pytest.mark.parametrize(
+    "write,told",
+    (
+        ("open('/dev/full', 'wb', 0).write(b'x')", "OSError: [Errno 28] No space left on device"),
+        ("import torch; torch.save(torch.zeros(1_000_000), '/dev/full')", "unexpected pos"),
+        ("raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT), '/data/x')", "Disk quota exceeded: '/data/x'"),  # as if
+    ),
+)
+def test_a_training_that_fails_because_it_cannot_write(tmp_path, write, told):
+    """On a disk, or under a quota, that the free space of RUN_DIR does not show."""
+    program = f"import errno, os, sys\nprint('\x1b[36m(Worker pid=7)\x1b[0m at work', flush=True)\n{write}"
+    code, _, errors = watch(tmp_path, *python(program))
+    assert code == 1 and errors.count("\n") == 1
+    assert errors.startswith("watch: the run has ended: the training could not write") and told in errors
+    assert errors.endswith(f": {disk.REMEDY}.\n") and (tmp_path / "train.log").read_text().endswith(errors)
+
+
+def test_words_of_a_full_disk_alone_end_nothing(tmp_path):
+    """They may stand in a response, or tell of something that went well at the next try."""
+    words = "print('[response] OSError: No space left on device')"
+    assert watch(tmp_path, *python(words))[0] == 0
+    then_long_output_and_failure = f"{words}\nfor i in range(30_000): print('line', i)\nraise SystemExit(7)"
+    code, _, errors = watch(tmp_path, *python(then_long_output_and_failure))
+    assert (code, errors) == (7, "")
+
+
+def test_the_worker_in_front_of_a_line_is_left_out():
+    line = "\x1b[36m(TaskRunner pid=42, ip=192.0.2.1)\x1b[0m OSError: [Errno 122] Disk quota exceeded: 'x'\n"
+    assert disk.last_met(f"before\n{line}after\n".encode()) == "OSError: [Errno 122] Disk quota exceeded: 'x'"
+
+
+def test_a_folder_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("")
+    code, output, errors = watch(tmp_path / "file" / "run", *python("print('ran')"))
+    assert (code, output) == (1, "") and errors.startswith("watch: the run has not started: ") and errors.count("\n") == 1
+    (tmp_path / "train.log").mkdir()
+    code, output, errors = watch(tmp_path, *python("print('ran')"))
+    assert (code, output) == (1, "") and "train.log cannot be written (Is a directory)." in errors and errors.count("\n") == 1
+
+
+def test_a_folder_that_goes_away_ends_the_run(tmp_path):
+    run_dir = tmp_path / "run"
+    code, _, errors = watch(run_dir, *python(f"import shutil\nshutil.rmtree({str(run_dir)!r})\n{LONG}"))
+    assert code == 1 and f"{run_dir} cannot be reached (No such file or directory)" in errors and errors.count("\n") == 1
 
 
 # The share of responses without a verdict.

@@ -12,6 +12,7 @@ from training import processes, resume
 from training.finding import Finding
 
 LOG_BYTES = 1 << 30  # what a run writes beside its checkpoints
+FILES = 100  # a checkpoint of actor and critic takes some 25
 MASTER_AND_ADAM_BYTES = 12  # a trained parameter: fp32 weight and two fp32 moments; a checkpoint holds the same
 BASE_PROCESSES_BYTES = 8 << 30  # Ray, the driver, agent and reward workers
 
@@ -49,6 +50,12 @@ def check_machine(config: Any, run_dir: Path) -> Iterator[Finding]:
         yield Finding(
             f"{run_dir} has {free / 1e9:.1f} GB free, and logs with {number} checkpoints take about {disk / 1e9:.1f} GB: "
             "lower MAX_CKPT_TO_KEEP, free space, or set RUN_DIR to a larger disk."
+        )
+    inodes = os.statvfs(where)
+    if inodes.f_files and inodes.f_favail < FILES:
+        yield Finding(
+            f"The disk of {run_dir} takes {inodes.f_favail} more files (inodes), and a run writes more than {FILES}: "
+            "delete files there, or set RUN_DIR to another disk."
         )
     if trainer.device != "cpu" and config.actor_rollout_ref.actor.fsdp_config.param_offload:
         memory, total = checkpoint + BASE_PROCESSES_BYTES, memory_bytes()

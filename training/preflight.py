@@ -339,8 +339,12 @@ def main(arguments: Sequence[str]) -> int:
     if fatal:
         return 1
     found = resume.find(config)
-    moved = resume.prepare(run_dir, found)
-    run_record.write(run_dir, overrides, config)
+    try:
+        moved = resume.prepare(run_dir, found)
+        run_record.write(run_dir, overrides, config)
+    except OSError as error:  # a quota, say, which no check has seen
+        print(f"pre-flight: {run_dir} cannot be written ({error.strerror}): free space or set RUN_DIR.", file=sys.stderr)
+        return 1
     if found.step:
         print(f"pre-flight: the run goes on after step {found.step}", flush=True)
     if moved:

@@ -7,7 +7,8 @@ reward cannot stop a run; this does, with one sentence and exit code 1, when
 
 - more than the given share of the latest responses got no verdict, because the verifier failed (verdict IE in the reward
   log) or because veRL dropped the response, its reward having raised;
-- the disk is full, or the reward log cannot be written.
+- the disk is full, by its free space and inodes or by the last words of a training that has failed, or the reward log
+  cannot be written.
 
 Else the exit code is COMMAND's (128 and the number of the signal that ended it). Ctrl-C, SIGTERM and SIGHUP end the training
 as well. Whatever ends it, no process of it is left behind.
@@ -19,7 +20,6 @@ import argparse
 import contextlib
 import os
 import select
-import shutil
 import signal
 import subprocess
 import sys
@@ -28,16 +28,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from training import processes
+from training import disk, processes
 from training.reward_share import RewardShare
 from verifier.reward_log import CANNOT_WRITE
 
 CHECK_SECONDS = 2.0
 TICK_SECONDS = 0.5
-FULL_BYTES = 32 << 20  # less is a full disk: a checkpoint takes more
 PATIENCE = ((signal.SIGINT, 0.0), (signal.SIGTERM, 15.0), (signal.SIGKILL, 20.0))  # seconds after the decision
 LEFTOVERS_SECONDS = 5.0  # what the training leaves behind has so long to end by itself
 LONGEST_LINE = 4096
+LAST_WORDS = 1 << 16  # bytes of output: the traceback that a training ends with
 
 
 class Watch:
@@ -49,6 +49,7 @@ class Watch:
         self.problem = ""
         self.signal: signal.Signals | None = None
         self.line = b""  # the output's last, unfinished line
+        self.last_words = b""
         self.next_check = 0.0
 
     def on_signal(self, number: int, frame: object) -> None:
@@ -82,11 +83,13 @@ class Watch:
             self.check(at_the_end=True)
 
     def check(self, at_the_end: bool = False) -> None:
-        free = shutil.disk_usage(self.run_dir).free
-        if free < FULL_BYTES:
-            self.problem = f"the disk of {self.run_dir} is full ({free >> 20} MiB are free)"
-        else:
-            self.problem = self.problem or self.share.problem(self.most_errors, time.monotonic(), at_the_end)
+        try:
+            self.problem = disk.full(self.run_dir)
+        except OSError as error:
+            self.problem = f"{self.run_dir} cannot be reached ({error.strerror})"
+        if at_the_end and self.process.returncode and not self.problem and (met := disk.last_met(self.last_words)):
+            self.problem = f"the training could not write, as where a disk is full or a quota used up ({met})"
+        self.problem = self.problem or self.share.problem(self.most_errors, time.monotonic(), at_the_end)
 
     def copy_output(self, seconds: float) -> bool:
         """Pass on what is printed within so many seconds; False when that was nothing."""
@@ -104,12 +107,13 @@ class Watch:
             self.log.write(chunk)
         except OSError as error:
             self.problem = self.problem or f"{self.log.name} cannot be written ({error.strerror})"
+        self.last_words = (self.last_words + chunk)[-LAST_WORDS:]
         *lines, self.line = (self.line + chunk).split(b"\n")
         self.line = self.line[-LONGEST_LINE:]
         for line in lines:
             if not self.problem and CANNOT_WRITE.encode() in line:
                 told = line[line.index(CANNOT_WRITE.encode()) :].decode(errors="replace").removeprefix("code_reward: ")
-                self.problem = f"a worker {told} (REWARD_LOG=0 runs without it)"
+                self.problem = f"a worker {told}" + ("" if disk.MET.search(told) else " (REWARD_LOG=0 runs without it)")
         return True
 
 
@@ -128,9 +132,14 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--max-internal-errors", type=share, default=0.05, help="share of responses without a verdict, 0 to 1")
     parser.add_argument("command", nargs="+")
     given = parser.parse_args(arguments)
-    given.run_dir.mkdir(parents=True, exist_ok=True)
-
-    with (given.run_dir / "train.log").open("ab", buffering=0) as log:
+    try:
+        given.run_dir.mkdir(parents=True, exist_ok=True)
+        train_log = (given.run_dir / "train.log").open("ab", buffering=0)
+    except OSError as error:
+        words = f"{given.run_dir}/train.log cannot be written ({error.strerror})"
+        print(f"watch: the run has not started: {disk.with_remedy(words)}.", file=sys.stderr)
+        return 1
+    with train_log as log:
         if not processes.take(log):
             print(f"watch: another run writes to {given.run_dir}: end it, or set RUN_DIR.", file=sys.stderr)
             return 1
@@ -142,7 +151,7 @@ def main(arguments: Sequence[str]) -> int:
         watch.follow()
         watch.finish()
         if watch.problem:
-            words = f"watch: the run has ended: {watch.problem}."
+            words = f"watch: the run has ended: {disk.with_remedy(watch.problem)}."
             with contextlib.suppress(OSError):
                 log.write(f"{words}\n".encode())
     if watch.signal:  # as if it had not been caught: a shell that runs this script stops as well
