@@ -59,10 +59,8 @@ def smaller_card(environment: dict[str, str], gigabytes: float, total: int) -> d
     if fraction > 1:
         raise ValueError(f"--card {gigabytes:g}: this card has {total // MIB:,} MiB only.")
     share = float(environment.get("ROLLOUT_GPU_MEM_UTIL", DEFAULT_SHARE))
-    return {
-        "ROLLOUT_GPU_MEM_UTIL": f"{share * fraction:.4f}",
-        "PYTORCH_ALLOC_CONF": f"per_process_memory_fraction:{fraction:.4f}",
-    }
+    allocator = [*filter(None, [environment.get("PYTORCH_ALLOC_CONF")]), f"per_process_memory_fraction:{fraction:.4f}"]
+    return {"ROLLOUT_GPU_MEM_UTIL": f"{share * fraction:.4f}", "PYTORCH_ALLOC_CONF": ",".join(allocator)}
 
 
 def by_phase(samples: list[tuple[float, int]], phases: list[dict]) -> dict[str, dict[str, float]]:

@@ -94,6 +94,8 @@ def test_a_smaller_card(measure) -> None:
     assert run.returncode == 0, run.stderr
     assert run.stdout.startswith("benchmarks.phase_log 0.0960 per_process_memory_fraction:0.2400\n")
     assert measure("--card", "24", ROLLOUT_GPU_MEM_UTIL="0.5").stdout.split()[1] == "0.1200"
+    words = measure("--card", "24", PYTORCH_ALLOC_CONF="max_split_size_mb:64").stdout.split()
+    assert words[2] == "max_split_size_mb:64,per_process_memory_fraction:0.2400"
     run = measure("--card", "8")
     assert (run.returncode, run.stderr) == (1, "gpu_memory: the run takes more than a card of 8 GB has.\n")
 
