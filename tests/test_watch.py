@@ -282,8 +282,9 @@ def test_words_of_a_full_disk_alone_end_nothing(tmp_path):
     assert (code, errors) == (7, "")
 
 
-def test_the_worker_in_front_of_a_line_is_left_out():
-    line = "\x1b[36m(TaskRunner pid=42, ip=192.0.2.1)\x1b[0m OSError: [Errno 122] Disk quota exceeded: 'x'\n"
+def test_what_ray_puts_around_a_line_is_left_out():
+    line = "\x1b[36m(TaskRunner pid=42, ip=192.0.2.1)\x1b[0m OSError: [Errno 122] Disk quota exceeded: 'x'"
+    line += "\x1b[32m [repeated 2x across cluster] (Ray deduplicates logs by default)\x1b[0m\n"
     assert disk.last_met(f"before\n{line}after\n".encode()) == "OSError: [Errno 122] Disk quota exceeded: 'x'"
 
 

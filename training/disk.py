@@ -14,7 +14,7 @@ REMEDY = (
     "free space there, lower MAX_CKPT_TO_KEEP, or copy the folder to a larger disk and set RUN_DIR to it; "
     "started again, the run goes on from its last whole checkpoint"
 )
-COLORS_AND_WORKER = re.compile(r"\x1b\[[\d;]*m|\(\w+ pid=[^)]*\)")  # Ray's, in front of a worker's line
+AROUND = re.compile(r"\x1b\[[\d;]*m|\(\w+ pid=[^)]*\)| ?\[repeated \d+x .*")  # what Ray puts around a worker's line
 LONGEST = 300  # characters
 
 
@@ -34,9 +34,9 @@ def full(folder: Path) -> str:
 
 
 def last_met(output: bytes) -> str:
-    """The last line of a training's output that tells of a full disk, without what Ray puts in front; "" if none does."""
+    """The last line of a training's output that tells of a full disk, without what Ray puts around it; "" if none does."""
     lines = [line for line in output.decode(errors="replace").splitlines() if MET.search(line)]
-    return COLORS_AND_WORKER.sub("", lines[-1]).strip()[:LONGEST] if lines else ""
+    return AROUND.sub("", lines[-1]).strip()[:LONGEST] if lines else ""
 
 
 def with_remedy(words: str) -> str:
