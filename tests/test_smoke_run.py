@@ -168,10 +168,12 @@ def check_against_validation(run_folder: Path, file: Path, scratch: Path) -> Non
 
 def test_a_second_start_goes_on_from_the_checkpoint(work, prepared_data, tmp_path):
     files = [str(prepared_data / "train.parquet"), str(prepared_data / "validation.parquet")]
-    settings = {"STEPS": "1", "VAL_BEFORE_TRAIN": "False", "TEST_FREQ": "-1"}
+    settings = {"STEPS": "1", "VAL_BEFORE_TRAIN": "False", "TEST_FREQ": "-1", "MAX_CKPT_TO_KEEP": "1"}
     run(["bash", "smoke/run.sh", str(work), *files], tmp_path / "log", **settings)
     assert [x["step"] for x in metrics(work)] == [0, 1, 2, 3]  # kept, and step 3 added
-    assert (work / "run" / "checkpoints" / "latest_checkpointed_iteration.txt").read_text() == "3"
+    checkpoints = work / "run" / "checkpoints"
+    assert (checkpoints / "latest_checkpointed_iteration.txt").read_text() == "3"
+    assert {path.parent.name for path in checkpoints.glob("*/*/model_*.pt")} == {"global_step_3"}  # not that of the first start
 
 
 def prompts(run_dir: Path, step: int) -> list[str]:

@@ -30,6 +30,7 @@ import importlib, verl
 from training.verl_patches import PATCHES
 changed = {
     "verl.experimental.agent_loop.agent_loop": "AgentLoopWorker._run_agent_loop",
+    "verl.utils.checkpoint.fsdp_checkpoint_manager": "FSDPCheckpointManager.load_checkpoint",
     "verl.utils.model": "load_valuehead_model",
     "verl.utils.torch_functional": "logprobs_from_logits_v2",
     "verl.utils.tracking": "FileLogger",
@@ -44,7 +45,7 @@ for name, path in changed.items():
     print(value.__module__, (getattr(value, "__wrapped__", None) is not None) or value.__module__ == "training.verl_patches")
 """
     lines = in_patched_verl(program).splitlines()
-    assert len(lines) == 6 and all(line.endswith("True") for line in lines)
+    assert len(lines) == 7 and all(line.endswith("True") for line in lines)
 
 
 def test_a_response_is_named_and_what_is_dropped_is_logged(tmp_path: Path, monkeypatch):
@@ -128,6 +129,34 @@ for name, step in %s:
         {"step": 3, "data": {"score": 0.5}},
     ]
     assert lines[3].startswith('{"step": 3, "da') and json.loads(lines[4]) == {"step": 4, "data": {"score": 0.5}}
+
+
+def test_a_resumed_run_keeps_as_many_checkpoints_as_any(tmp_path: Path):
+    program = f"""
+import pathlib, torch, verl
+from verl.utils.checkpoint.fsdp_checkpoint_manager import FSDPCheckpointManager
+torch.distributed.init_process_group("gloo", init_method="file://{tmp_path}/rendezvous", rank=0, world_size=1)
+root = pathlib.Path("{tmp_path}")
+for loaded, registered in (("run/global_step_10", "run"), ("other/global_step_10", "another"), (None, "fresh")):
+    for run in {{registered, (loaded or registered).split("/")[0]}}:
+        for step in ("2", "4", "10", "12", "4_mine"):  # 12 was being written when the run was killed
+            for part in ("actor", "critic"):
+                (root / run / f"global_step_{{step}}" / part).mkdir(parents=True)
+    manager = FSDPCheckpointManager(torch.nn.Linear(1, 1), checkpoint_config=dict(load_contents=[], save_contents=[]))
+    manager.load_checkpoint(loaded and f"{{root}}/{{loaded}}/actor")
+    for step in (14, 16):
+        (root / registered / f"global_step_{{step}}" / "actor").mkdir(parents=True)
+        manager.register_checkpoint(f"{{root}}/{{registered}}/global_step_{{step}}/actor", max_ckpt_to_keep=2)
+"""
+    in_patched_verl(program)
+
+    def left(run: str, part: str = "actor") -> set[str]:
+        return {path.parent.name.removeprefix("global_step_") for path in (tmp_path / run).glob(f"*/{part}")}
+
+    before = {"2", "4", "10", "12", "4_mine"}
+    assert left("run") == {"12", "4_mine", "14", "16"}
+    assert left("run", "critic") == before  # its own manager's affair
+    assert left("other") == before and left("another") == left("fresh") == before | {"14", "16"}
 
 
 @pytest.mark.parametrize("dtype,tolerance", ((torch.float32, 1e-5), (torch.bfloat16, 1e-5)))

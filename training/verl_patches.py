@@ -13,8 +13,10 @@ import importlib.abc
 import importlib.util
 import json
 import os
+import re
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 
 Patch = Callable[[ModuleType], None]
@@ -152,9 +154,42 @@ def name_samples(module: ModuleType) -> None:
     module.AgentLoopWorker._run_agent_loop = _run_agent_loop
 
 
+def count_earlier_checkpoints(module: ModuleType) -> None:
+    """Let a resumed run delete old checkpoints as if it had not been stopped: veRL counts only those of its own start, so each
+    start would leave `max_actor_ckpt_to_keep` more on the disk. 0.7.1 to 0.9.1.
+
+    Counted are those in the folder that the run writes to, up to the one it goes on from: what is newer may be broken.
+    """
+    manager = module.FSDPCheckpointManager
+    load, register = manager.load_checkpoint, manager.register_checkpoint
+    name = re.compile(r"global_step_(\d+)")
+
+    def steps(path: str) -> dict[int, Path]:
+        """The checkpoints beside `path`, .../global_step_N/actor, of the same model."""
+        beside = Path(path).resolve().parents[1].glob(f"*/{Path(path).name}")
+        return {int(found[1]): each for each in beside if (found := name.fullmatch(each.parent.name))}
+
+    @functools.wraps(load)
+    def load_checkpoint(self, local_path, *arguments, **keywords):
+        load(self, local_path, *arguments, **keywords)
+        self.resumed_from = local_path
+
+    @functools.wraps(register)
+    def register_checkpoint(self, new_path, *arguments, **keywords):
+        resumed_from, self.resumed_from = getattr(self, "resumed_from", None), None
+        if resumed_from:
+            beside = steps(new_path)
+            last = max((step for step, path in beside.items() if path == Path(resumed_from).resolve()), default=-1)
+            self.previous_saved_paths = [str(beside[step]) for step in sorted(beside) if step <= last]
+        register(self, new_path, *arguments, **keywords)
+
+    manager.load_checkpoint, manager.register_checkpoint = load_checkpoint, register_checkpoint
+
+
 PATCHES: dict[str, Patch] = {
     "verl.experimental.agent_loop.agent_loop": name_samples,
     "verl.trainer.ppo.v1.replay_buffer": prompt_replay_buffer,
+    "verl.utils.checkpoint.fsdp_checkpoint_manager": count_earlier_checkpoints,
     "verl.utils.model": critic_attention,
     "verl.utils.torch_functional": log_probs_in_chunks,
     "verl.utils.tracking": append_metrics,
