@@ -74,9 +74,8 @@ def save(size: str, out: Path, device: str) -> int:
         config.eos_token_id, config.pad_token_id = tokenizer.eos_token_id, tokenizer.pad_token_id
         fill_vocabulary(unfinished, config.vocab_size)
         torch.manual_seed(0)
-        torch.set_default_dtype(torch.bfloat16)
         with torch.device(device):
-            model = AutoModelForCausalLM.from_config(config)
+            model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
         ends = [tokenizer.eos_token_id, *endings(config.vocab_size)]
         model.generation_config = GenerationConfig(eos_token_id=ends, pad_token_id=tokenizer.pad_token_id)
         model.save_pretrained(unfinished)

@@ -173,7 +173,7 @@ def test_a_second_start_goes_on_from_the_checkpoint(work, prepared_data, tmp_pat
     assert [x["step"] for x in metrics(work)] == [0, 1, 2, 3]  # kept, and step 3 added
     checkpoints = work / "run" / "checkpoints"
     assert (checkpoints / "latest_checkpointed_iteration.txt").read_text() == "3"
-    assert {path.parent.name for path in checkpoints.glob("*/*/model_*.pt")} == {"global_step_3"}  # not that of the first start
+    assert {path.parts[-3] for path in checkpoints.glob("*/*/model_*.pt")} == {"global_step_3"}  # not that of the first start
 
 
 def prompts(run_dir: Path, step: int) -> list[str]:
