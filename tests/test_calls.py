@@ -65,6 +65,7 @@ FOUND = {
     "class that is only a string": ("'''class Solution:'''\ndef f(x): return x + 1", "f"),
     "future import": ("from __future__ import annotations\ndef f(x: Nothing) -> Nothing: return x + 1", "f"),
     "state of a module": ("total = 1\ndef f(x):\n    global total\n    total += x\n    return total", "f"),
+    "functions nested deeply": ("g = " + "lambda: " * 80 + "0\ndef f(x): return x + 1", "f"),
     "dataclass": ("from dataclasses import dataclass\n@dataclass\nclass A:\n    x: int\ndef f(x): return A(x).x + 1", "f"),
 }
 

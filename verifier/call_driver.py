@@ -93,10 +93,11 @@ def write(value, out, depth):
 
 def names_in(code):
     """Every name that a code object and those within it look up."""
-    names = set(code.co_names)
-    for constant in code.co_consts:
-        if isinstance(constant, type(code)):
-            names |= names_in(constant)
+    names, codes = set(), [code]
+    while codes:  # no recursion: functions may be nested more deeply than Python's stack goes
+        part = codes.pop()
+        names.update(part.co_names)
+        codes += [constant for constant in part.co_consts if isinstance(constant, type(code))]
     return names
 
 
