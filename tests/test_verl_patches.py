@@ -13,6 +13,14 @@ import pytest
 import torch
 from conftest import ROOT, script_environment
 
+# The package of veRL's vLLM rollout asks for vLLM, which needs a GPU; the modules of it that are looked at here do not.
+WITHOUT_VLLM = """
+import importlib.metadata, sys, types
+version = importlib.metadata.version
+importlib.metadata.version = lambda name: "0.24.0" if name == "vllm" else version(name)
+sys.modules["verl.third_party.vllm"] = types.SimpleNamespace(VLLM_SLEEP_LEVEL=2)
+"""
+
 
 def in_patched_verl(program: str, **settings: str) -> str:
     """Run a program in a process where veRL loads the patches by itself, and return its stdout."""
@@ -36,6 +44,7 @@ changed = {
     "verl.utils.tracking": "FileLogger",
     "verl.workers.engine.fsdp.transformer_impl": "FSDPEngineWithValueHead.disable_adapter",
     "verl.trainer.ppo.v1.replay_buffer": "ReplayBuffer.__init__",
+    "verl.workers.rollout.vllm_rollout.bucketed_weight_transfer": "BucketedWeightReceiver.__init__",
 }
 assert changed.keys() == PATCHES.keys()
 for name, path in changed.items():
@@ -44,8 +53,8 @@ for name, path in changed.items():
         value = getattr(value, part)
     print(value.__module__, (getattr(value, "__wrapped__", None) is not None) or value.__module__ == "training.verl_patches")
 """
-    lines = in_patched_verl(program).splitlines()
-    assert len(lines) == 7 and all(line.endswith("True") for line in lines)
+    lines = in_patched_verl(WITHOUT_VLLM + program).splitlines()
+    assert len(lines) == 8 and all(line.endswith("True") for line in lines)
 
 
 def test_a_response_is_named_and_what_is_dropped_is_logged(tmp_path: Path, monkeypatch):
@@ -104,6 +113,19 @@ print(ReplayBuffer(**settings, sampler_kwargs={}).poll_interval)
 print(ReplayBuffer(**settings, sampler_kwargs={}, poll_interval=3.0, filter_groups_metric=None).poll_interval)
 """
     assert in_patched_verl(program).split()[-2:] == ["0.1", "3.0"]
+
+
+def test_two_runs_on_a_machine_do_not_share_the_socket_for_weights():
+    """That each Ray's first job has the same number is what veRL's name overlooks; a run on two GPUs each has shown it."""
+    program = f"""{WITHOUT_VLLM}
+import verl
+from verl.workers.rollout.vllm_rollout.bucketed_weight_transfer import BucketedWeightReceiver, BucketedWeightSender
+name = "ipc:///tmp/rl-colocate-zmq-01000000-replica-0-rank-0.sock"
+print(BucketedWeightSender(zmq_handle=name).zmq_handle, BucketedWeightReceiver(name, device=None).zmq_handle)
+"""
+    ends = [in_patched_verl(program, VERL_FILE_LOGGER_PATH=f"/runs/{run}/metrics.jsonl").split()[-2:] for run in "ab"]
+    assert ends[0][0] == ends[0][1] != ends[1][0] == ends[1][1]
+    assert all(name.startswith("ipc:///tmp/rl-colocate-zmq-01000000-") and len(name) < 100 for name, _ in ends)
 
 
 def test_a_resumed_run_keeps_its_metrics(tmp_path: Path):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
 import importlib.abc
 import importlib.util
 import json
@@ -186,6 +187,25 @@ def count_earlier_checkpoints(module: ModuleType) -> None:
     manager.load_checkpoint, manager.register_checkpoint = load_checkpoint, register_checkpoint
 
 
+def socket_of_its_own(module: ModuleType) -> None:
+    """Let each run on a machine have a socket of its own for the weights that its trainer hands to vLLM.
+
+    veRL names it by the number of Ray's job, so that two runs do not meet; but each starts a Ray of its own and is job 1 there.
+    They met: one run ended with "'str' object is not callable", the other waited for ever. 0.8.0 and 0.9.1.
+    """
+    run = hashlib.sha256(os.environ.get("VERL_FILE_LOGGER_PATH", "").encode()).hexdigest()[:8]  # in RUN_DIR
+
+    def renamed(original: Callable) -> Callable:
+        @functools.wraps(original)
+        def __init__(self, zmq_handle: str, *arguments, **keywords):
+            original(self, zmq_handle.replace(".sock", f"-{run}.sock"), *arguments, **keywords)
+
+        return __init__
+
+    for end in (module.BucketedWeightSender, module.BucketedWeightReceiver):
+        end.__init__ = renamed(end.__init__)
+
+
 PATCHES: dict[str, Patch] = {
     "verl.experimental.agent_loop.agent_loop": name_samples,
     "verl.trainer.ppo.v1.replay_buffer": prompt_replay_buffer,
@@ -194,6 +214,7 @@ PATCHES: dict[str, Patch] = {
     "verl.utils.torch_functional": log_probs_in_chunks,
     "verl.utils.tracking": append_metrics,
     "verl.workers.engine.fsdp.transformer_impl": critic_without_adapter,
+    "verl.workers.rollout.vllm_rollout.bucketed_weight_transfer": socket_of_its_own,
 }
 
 
