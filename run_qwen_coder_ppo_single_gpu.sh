@@ -28,8 +28,7 @@ LORA_ALPHA=${LORA_ALPHA:-$((2 * LORA_RANK))}
 if ((LORA_RANK > 0)); then critic=Qwen/Qwen2.5-Coder-0.5B-Instruct; else critic=$MODEL_PATH; fi
 CRITIC_MODEL_PATH=${CRITIC_MODEL_PATH:-$critic}  # trained in full, so beside a LoRA actor it is the smallest of the family
 ATTN_IMPLEMENTATION=${ATTN_IMPLEMENTATION:-$("$PYTHON" -m training.verl_options --attention)}  # flash_attention_2 if installed, else sdpa
-if [[ $ATTN_IMPLEMENTATION == flash_attention_2 ]]; then packed=True; else packed=False; fi
-USE_REMOVE_PADDING=${USE_REMOVE_PADDING:-$packed}  # without flash-attn a packed batch needs a mask of its squared length
+USE_REMOVE_PADDING=${USE_REMOVE_PADDING:-True}   # padding counts for no limit: it takes memory on top of MAX_TOKENS_PER_GPU
 
 # --- hardware --------------------------------------------------------------------------------------------------------
 NNODES=${NNODES:-1}
@@ -157,6 +156,7 @@ CRITIC=(
     critic.optim.lr="$CRITIC_LR"
     critic.use_dynamic_bsz=True
     critic.ppo_max_token_len_per_gpu="$MAX_TOKENS_PER_GPU"
+    ++critic.ppo_infer_max_token_len_per_gpu="$MAX_TOKENS_PER_GPU"  # 0.9.1 trains by this one too; its default is 32768
     critic.fsdp.param_offload="$OFFLOAD"
     critic.fsdp.optimizer_offload="$OFFLOAD"
 )

@@ -48,6 +48,7 @@ CHANGES: tuple[tuple[Version, str, Rewrite], ...] = (
     # Before merged weights could be sent, vLLM loaded the base model itself and took the adapter beside it.
     ((0, 8), "actor_rollout_ref.model.lora.merge", lambda _: "actor_rollout_ref.rollout.load_format=safetensors"),
     ((0, 7), "actor_rollout_ref.rollout.mode", _drop),  # sync was the default, and the path that the reward took
+    ((0, 7), "critic.ppo_infer_max_token_len_per_gpu", _drop),
     ((0, 7), "data.return_raw_chat", _drop),
     ((0, 7), "reward.custom_reward_function.path", _drop),
     ((0, 7), "reward.custom_reward_function.name", _drop),
