@@ -126,6 +126,29 @@ def test_a_lora_actor_gets_a_small_critic_unless_told_otherwise(dry_run):
     assert f"critic.model.path={model}" in told and "actor_rollout_ref.model.lora_alpha=64" in told
 
 
+def test_no_micro_batch_is_larger_than_the_setting(dry_run, verl_release):
+    """veRL 0.9.1's trainer takes the critic's from an option that its configuration does not even list, 32,768 by default."""
+    config = composed(verl_release("0.9.1"), dry_run(SINGLE, VERL_VERSION="0.9.1", MAX_TOKENS_PER_GPU="2048"))
+    model, critic = config.actor_rollout_ref, config.critic
+    assert model.actor.ppo_max_token_len_per_gpu == 2048
+    assert model.rollout.log_prob_max_token_len_per_gpu == model.ref.log_prob_max_token_len_per_gpu == 2048
+    assert critic.ppo_max_token_len_per_gpu == critic.ppo_infer_max_token_len_per_gpu == 2048
+    trainer = (verl_release("0.9.1") / "verl/trainer/ppo/v1/trainer_base.py").read_text()
+    assert "engine.max_token_len_per_gpu = critic_cfg.ppo_infer_max_token_len_per_gpu" in trainer
+
+
+@pytest.mark.parametrize(
+    "version,package,expected", [("0.8.0", "x", False), ("0.8.0", "flash_attn", True), ("0.9.1", "x", True)]
+)
+def test_padding_is_removed_where_the_release_can(version, package, expected, dry_run, tmp_path):
+    (tmp_path / f"{package}.py").touch()
+    overrides = dry_run(SINGLE, VERL_VERSION=version, PYTHONPATH=str(tmp_path))
+    assert [x for x in overrides if "remove_padding" in x] == [
+        f"actor_rollout_ref.model.use_remove_padding={expected}",
+        f"critic.model.use_remove_padding={expected}",
+    ]
+
+
 @pytest.mark.parametrize("coefficient,expected", (("0", "False"), ("0.0", "False"), ("0.001", "True"), ("1e-3", "True")))
 def test_the_kl_term_is_on_or_off(dry_run, coefficient, expected):
     assert f"algorithm.use_kl_in_reward={expected}" in dry_run(SINGLE, KL_COEF=coefficient)

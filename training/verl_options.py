@@ -34,6 +34,11 @@ def _drop(value: str) -> None:
     return None
 
 
+def _with_flash_attn(name: str) -> Rewrite:
+    """Their code that removes padding imports flash-attn, with whatever attention."""
+    return lambda value: f"{name}={value if attention() == 'flash_attention_2' else False}"
+
+
 def _without_file_logger(value: str) -> str:
     loggers = [x for x in value.strip("[]").split(",") if x != "file"]
     return f"trainer.logger=[{','.join(loggers)}]"
@@ -43,6 +48,8 @@ def _without_file_logger(value: str) -> str:
 # Read from each release's own configuration; tests/test_verl_options.py composes the result under every one of them.
 CHANGES: tuple[tuple[Version, str, Rewrite], ...] = (
     ((0, 9), "transfer_queue.backend.SimpleStorage.num_data_storage_units", _drop),
+    ((0, 9), "actor_rollout_ref.model.use_remove_padding", _with_flash_attn("actor_rollout_ref.model.use_remove_padding")),
+    ((0, 9), "critic.model.use_remove_padding", _with_flash_attn("critic.model.use_remove_padding")),
     ((0, 8), "critic.fsdp.param_offload", _rename("critic.model.fsdp_config.param_offload")),
     ((0, 8), "critic.fsdp.optimizer_offload", _rename("critic.model.fsdp_config.optimizer_offload")),
     # Before merged weights could be sent, vLLM loaded the base model itself and took the adapter beside it.
