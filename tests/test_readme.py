@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,11 +24,16 @@ DEFAULT = re.compile(r"^(?:export )?([A-Z_]+)=\$\{\1:-(.*?)\}(?:\s|$)", re.MULTI
 NO_SETTINGS = {"PYTHON", "DRY_RUN", "PYTHONWARNINGS", "RAY_USAGE_STATS_ENABLED"}
 
 
-def rows(heading: str) -> Iterator[list[str]]:
-    """The cells of each row of the tables between this heading and the next."""
-    for line in README.partition(f"\n{heading}")[2].partition("\n## ")[0].partition("\n**6")[0].splitlines():
+def cells_of(text: str) -> Iterator[list[str]]:
+    """The cells of each row of its tables."""
+    for line in text.splitlines():
         if line.startswith("| "):
             yield [cell.strip() for cell in line.strip("|").split(" | ")]
+
+
+def rows(heading: str) -> Iterator[list[str]]:
+    """The cells of each row of README's tables between this heading and the next."""
+    yield from cells_of(README.partition(f"\n{heading}")[2].partition("\n## ")[0].partition("\n**6")[0])
 
 
 def defaults(heading: str) -> dict[str, str]:
@@ -125,3 +132,21 @@ def test_commands_and_files_are_there() -> None:
         assert (ROOT / link).exists(), link
     targets = set(re.findall(r"^([\w-]+):", Path(ROOT / "Makefile").read_text(), re.MULTILINE))
     assert set(re.findall(r"make ([a-z-]+)", "\n".join(BLOCKS))) <= targets
+
+
+def test_the_hardware_tables_have_what_was_measured() -> None:
+    runs = [json.loads((ROOT / f"docs/hardware/{name}.json").read_text()) for name in ("0.5B", "1.5B_lora", "0.5B_padded")]
+    table = (ROOT / "docs/hardware.md").read_text().partition("<!-- hardware -->")[2].partition("<!-- end -->")[0]
+    told = dict([cells[0].strip("`"), cells[1:]] for cells in cells_of(table))
+    seconds = [f"{statistics.median(run['steps'][1:]):.1f}" for run in runs]
+    assert told.pop("MiB of the card, by phase")[0] == "0.5B, all parameters"
+    assert told.pop("steps seen") == [str(len(run["steps"])) for run in runs]
+    assert told.pop("seconds a step, after the first") == seconds
+    assert told.pop("peak") == [f"{run['peak_mib']:,}" for run in runs]
+    assert len(told) == 8
+    for phase, peaks in told.items():
+        assert peaks == [f"{run['phases'][phase.partition(':')[0]]['peak_mib']:,}" for run in runs], phase
+    short = list(rows("## From an empty GPU machine to a trained model"))[1:3]
+    assert [cells[4:6] for cells in short] == [
+        [f"{run['peak_mib']:,} MiB", step] for run, step in zip(runs[:2], seconds[:2], strict=True)
+    ]
