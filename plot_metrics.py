@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import select
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -72,8 +73,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
+def _wait(seconds: float) -> None:
+    """Raises BrokenPipeError as soon as nobody reads stdout any more, for the next line may take minutes."""
+    stdout = select.poll()
+    stdout.register(sys.stdout.fileno(), 0)  # errors only
+    if stdout.poll(1000 * seconds):
+        raise BrokenPipeError
+
+
 def _follow(run: Run, check: bool, once: bool) -> int:
-    for line in follow.follow(run, once=once):
+    for line in follow.follow(run, _wait, once):
         print(line, flush=True)
         if check and line.startswith("[warning]"):
             return 1

@@ -7,10 +7,10 @@ one line of a file as soon as it is there, and is not asked for again by a later
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import Iterable
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -63,23 +63,26 @@ def measure(questions: Iterable[Question], total: int, sampling: Sampling, resul
 
     Raises DataError where the server or the verifier fails; what was judged until then stays in the file.
     """
+    reward_options()
+    return asyncio.run(ask_and_judge(questions, total, sampling, results))
+
+
+async def ask_and_judge(questions: Iterable[Question], total: int, sampling: Sampling, results: Path) -> dict[int, float]:
+    """What `measure` returns. Tasks, not threads: only a task that waits for a server's answer can be told to stop."""
     import openai  # slow to import, and only needed here
 
-    reward_options()
     known, rates = read_results(results), {}
-    running: dict[Future, Question] = {}
-    client = openai.OpenAI(
-        base_url=sampling.url, api_key=os.environ.get(KEY_VARIABLE) or NO_KEY, max_retries=RETRIES, timeout=TIMEOUT_SECONDS
-    )
-    pool = ThreadPoolExecutor(sampling.concurrency)
+    running: dict[asyncio.Task[list[float]], Question] = {}
     with results.open("a", encoding="utf-8") as file, tqdm(total=total, desc="sampling", unit=" problems", disable=None) as bar:
         if file.tell() and not results.read_bytes().endswith(b"\n"):  # a stop cut the last line off
             file.write("\n")
 
-        def collect(finished: Iterable[Future]) -> None:
-            for future in finished:
-                question = running.pop(future)
-                scores = future.result()
+        async def collect() -> None:
+            """Wait for one at least, and write down what has come."""
+            finished, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            for task in finished:
+                question = running.pop(task)
+                scores = task.result()
                 record = {
                     "key": sampling.key(question.problem),
                     "index": question.problem.index,
@@ -92,25 +95,29 @@ def measure(questions: Iterable[Question], total: int, sampling: Sampling, resul
                 rates[question.position] = sum(scores) / len(scores)
                 bar.update()
 
-        try:
-            for question in questions:
-                if (scores := known.get(sampling.key(question.problem))) is not None:
-                    rates[question.position] = sum(scores) / len(scores)
-                    bar.update()
-                    continue
-                if len(running) >= sampling.concurrency:  # the tests of those in flight are all that is in memory
-                    collect(wait(running, return_when=FIRST_COMPLETED).done)
-                running[pool.submit(judge, client, question, sampling)] = question
-            while running:
-                collect(wait(running, return_when=FIRST_COMPLETED).done)
-        except openai.OpenAIError as error:
-            raise DataError(
-                f"the server at {sampling.url} failed ({type(error).__name__}: {first_line(error)}); check its address, its "
-                f"model and its context length, and run this again: what was judged is kept in {results}"
-            ) from error
-        finally:
-            client.close()  # which ends the requests that are still waited for
-            pool.shutdown(cancel_futures=True)
+        async with openai.AsyncOpenAI(
+            base_url=sampling.url, api_key=os.environ.get(KEY_VARIABLE) or NO_KEY, max_retries=RETRIES, timeout=TIMEOUT_SECONDS
+        ) as client:
+            try:
+                for question in questions:
+                    if (scores := known.get(sampling.key(question.problem))) is not None:
+                        rates[question.position] = sum(scores) / len(scores)
+                        bar.update()
+                        continue
+                    if len(running) >= sampling.concurrency:  # the tests of those in flight are all that is in memory
+                        await collect()
+                    running[asyncio.create_task(judge(client, question, sampling))] = question
+                while running:
+                    await collect()
+            except openai.OpenAIError as error:
+                raise DataError(
+                    f"the server at {sampling.url} failed ({type(error).__name__}: {first_line(error)}); check its address, "
+                    f"its model and its context length, and run this again: what was judged is kept in {results}"
+                ) from error
+            finally:
+                for task in running:
+                    task.cancel()
+                await asyncio.gather(*running, return_exceptions=True)
     return dict(sorted(rates.items()))
 
 
@@ -122,12 +129,12 @@ def reward_options() -> options.Options:
         raise DataError(str(error)) from error
 
 
-def judge(client: Any, question: Question, sampling: Sampling) -> list[float]:
+async def judge(client: Any, question: Question, sampling: Sampling) -> list[float]:
     """The score of each response to one question."""
     problem, scores = question.problem, []
-    for response in sample(client, problem.prompt, sampling):
+    for response in await sample(client, problem.prompt, sampling):
         extra_info = {"index": problem.index, "checker": problem.checker}
-        judged = compute_score(problem.data_source, response, question.ground_truth, extra_info)
+        judged = await asyncio.to_thread(compute_score, problem.data_source, response, question.ground_truth, extra_info)
         if judged["internal_error"]:
             raise DataError(
                 f"the verifier could not judge a response to the problem of index {problem.index}; its message stands above, "
@@ -137,12 +144,12 @@ def judge(client: Any, question: Question, sampling: Sampling) -> list[float]:
     return scores
 
 
-def sample(client: Any, prompt: list[dict[str, str]], sampling: Sampling) -> list[str]:
+async def sample(client: Any, prompt: list[dict[str, str]], sampling: Sampling) -> list[str]:
     """As many responses as asked for; some servers give one a request whatever `n` says."""
     responses: list[str] = []
     while len(responses) < sampling.samples:
         try:
-            completion = client.chat.completions.create(
+            completion = await client.chat.completions.create(
                 model=sampling.model,
                 messages=prompt,
                 n=sampling.samples - len(responses),

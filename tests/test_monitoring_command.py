@@ -132,11 +132,11 @@ def test_following_prints_the_steps_of_a_resumed_run_again(tmp_path: Path) -> No
     ]
 
 
-def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
+def test_a_reader_that_has_seen_enough_ends_it_and_is_no_error(tmp_path: Path) -> None:
     run = made_runs.make(tmp_path, 3)
-    command = f"{sys.executable} {ROOT / 'plot_metrics.py'} {run} --follow | head -n 1"
+    command = f"set -o pipefail; {sys.executable} {ROOT / 'plot_metrics.py'} {run} --follow | head -n 3"  # all that there is
     done = subprocess.run(["timeout", "60", "bash", "-c", command], capture_output=True, text=True)
-    assert done.stdout.startswith("[Step 1]") and done.stderr == ""
+    assert done.returncode == 0 and done.stdout.startswith("[Step 1]") and done.stderr == ""
 
 
 def test_the_steps_so_far_are_printed_once(tmp_path: Path) -> None:

@@ -146,10 +146,10 @@ def test_an_interrupted_run_goes_on(
     out = tmp_path / "out"
     real = difficulty.judge
 
-    def stop_at_the_third(client: object, question: difficulty.Question, sampling: difficulty.Sampling) -> list[float]:
+    async def stop_at_the_third(client: object, question: difficulty.Question, sampling: difficulty.Sampling) -> list[float]:
         if question.problem.index == 3:
             raise KeyboardInterrupt
-        return real(client, question, sampling)
+        return await real(client, question, sampling)
 
     monkeypatch.setattr(difficulty, "judge", stop_at_the_third)
     assert run(*options(raw, out, server, "--concurrency", 1)) == 130
