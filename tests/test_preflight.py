@@ -200,6 +200,14 @@ def test_a_model_without_weights_or_tokenizer(check, tiny_model, tmp_path):
     the_only(check(CRITIC_MODEL_PATH=str(model)), f"CRITIC_MODEL_PATH={model} holds no weights")
 
 
+def test_a_critic_of_another_family(check, tiny_model, tmp_path):
+    critic = tmp_path / "critic"
+    shutil.copytree(tiny_model, critic)
+    config = json.loads((critic / "config.json").read_text())
+    (critic / "config.json").write_text(json.dumps({**config, "vocab_size": 100}))
+    the_only(check(CRITIC_MODEL_PATH=str(critic)), "knows 100 words", "CRITIC_MODEL_PATH", "of the model's own family")
+
+
 @pytest.mark.parametrize("below", ("", "/run"))
 def test_a_run_folder_that_is_a_file(check, tmp_path, below):
     (tmp_path / "file").touch()

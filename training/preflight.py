@@ -207,6 +207,7 @@ def check_prompts(config: Any) -> Iterator[Finding]:
     if not tokenizer.chat_template:
         yield Finding(f"{model} has no chat template: take an instruct model.")
         return
+    yield from check_vocabulary(config, len(tokenizer))
     rows = {}
     for kind, paths in data_files(config).items():
         data = RLHFDataset(data_files=paths, tokenizer=tokenizer, config=config.data)
@@ -235,6 +236,23 @@ def check_prompts(config: Any) -> Iterator[Finding]:
             f"TOTAL_TRAINING_STEPS={trainer.total_training_steps}, but the epochs end after {steps} steps, without a last "
             f"checkpoint and validation: set TOTAL_EPOCHS={epochs}."
         )
+
+
+def check_vocabulary(config: Any, words: int) -> Iterator[Finding]:
+    """The critic reads what the model writes; a word that it has no place for ends a GPU run without saying why."""
+    from transformers import AutoConfig
+    from verl.trainer.ppo.utils import need_critic
+
+    if not need_critic(config):
+        return
+    critic = config.critic.model.path
+    with contextlib.suppress(OSError, ValueError):  # check_models says that it cannot be loaded
+        known = AutoConfig.from_pretrained(critic).get_text_config().vocab_size
+        if known < words:
+            yield Finding(
+                f"CRITIC_MODEL_PATH={critic} knows {known:,} words and the tokenizer of MODEL_PATH has {words:,}: "
+                "take a critic of the model's own family."
+            )
 
 
 def check_models(config: Any) -> Iterator[Finding]:
