@@ -362,3 +362,24 @@ def test_what_verl_dropped_counts(folder):
     append(folder / "dropped" / "a.jsonl", {"error": "RuntimeError: no sandbox"})
     words = share.problem(0.05, 0.0, at_the_end=True)
     assert "1 of the last 3" in words and "veRL dropped them (RuntimeError: no sandbox)" in words
+
+
+VLLM_FAILS = "(EngineCore pid=7) ERROR 11-30 06:11:27 [core.py:1449] RuntimeError: Worker failed with error 'boom', see above"
+
+
+@pytest.mark.parametrize(
+    "line,ending,code",
+    (
+        (VLLM_FAILS, "time.sleep(5)", 1),
+        (VLLM_FAILS, "sys.exit(5)", 5),  # it ends by itself, and has said why
+        (VLLM_FAILS.replace("ERROR", "RESPONSE"), "time.sleep(5)", 0),
+    ),
+)
+def test_a_training_that_waits_for_a_vllm_that_failed(tmp_path, line, ending, code):
+    """It is ended after a minute, here a second."""
+    program = f"import sys, time\nprint({line!r}, flush=True)\n{ending}"
+    sooner = "import sys\nfrom training import watch\nwatch.VLLM_SECONDS = 1.0\nsys.exit(watch.main(sys.argv[1:]))"
+    command = [sys.executable, "-c", sooner, str(tmp_path), "--", *python(program)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=HANG)
+    sentence = "vLLM has failed, and the training waits for it (Worker failed with error 'boom', see above)"
+    assert (done.returncode, sentence in done.stderr) == (code, code == 1)

@@ -8,7 +8,8 @@ reward cannot stop a run; this does, with one sentence and exit code 1, when
 - more than the given share of the latest responses got no verdict, because the verifier failed (verdict IE in the reward
   log) or because veRL dropped the response, its reward having raised;
 - the disk is full, by its free space and inodes or by the last words of a training that has failed, or the reward log
-  cannot be written.
+  cannot be written;
+- vLLM says that it has failed, and a minute later the training still goes on: veRL may wait for it for ever.
 
 Else the exit code is COMMAND's (128 and the number of the signal that ended it). Ctrl-C, SIGTERM and SIGHUP end the training
 as well. Whatever ends it, no process of it is left behind.
@@ -19,6 +20,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import re
 import select
 import signal
 import subprocess
@@ -37,6 +39,11 @@ TICK_SECONDS = 0.5
 PATIENCE = ((signal.SIGINT, 0.0), (signal.SIGTERM, 15.0), (signal.SIGKILL, 20.0))  # seconds after the decision
 LEFTOVERS_SECONDS = 5.0  # what the training leaves behind has so long to end by itself
 LONGEST_LINE = 4096
+# As vLLM's own logger writes it: a response that is printed cannot look like it but on purpose.
+VLLM_FAILED = re.compile(
+    rb"ERROR \S+ \S+ \[core\.py:\d+\] .*?(Worker failed with error .*|EngineCore encountered a fatal error.*)"
+)
+VLLM_SECONDS = 60.0  # for veRL to end by itself, with the cause
 LAST_WORDS = 1 << 16  # bytes of output: the traceback that a training ends with
 
 
@@ -51,6 +58,7 @@ class Watch:
         self.line = b""  # the output's last, unfinished line
         self.last_words = b""
         self.next_check = 0.0
+        self.vllm_failed, self.vllm_seconds = "", 0.0  # with which words, and when
 
     def on_signal(self, number: int, frame: object) -> None:
         if self.signal:  # asked twice
@@ -89,7 +97,10 @@ class Watch:
             self.problem = f"{self.run_dir} cannot be reached ({error.strerror})"
         if at_the_end and self.process.returncode and not self.problem and (met := disk.last_met(self.last_words)):
             self.problem = f"the training could not write, as where a disk is full or a quota used up ({met})"
-        self.problem = self.problem or self.share.problem(self.most_errors, time.monotonic(), at_the_end)
+        now = time.monotonic()
+        if self.vllm_failed and not at_the_end and now - self.vllm_seconds > VLLM_SECONDS and not self.problem:
+            self.problem = f"vLLM has failed, and the training waits for it ({self.vllm_failed}); the cause stands in train.log"
+        self.problem = self.problem or self.share.problem(self.most_errors, now, at_the_end)
 
     def copy_output(self, seconds: float) -> bool:
         """Pass on what is printed within so many seconds; False when that was nothing."""
@@ -114,6 +125,8 @@ class Watch:
             if not self.problem and CANNOT_WRITE.encode() in line:
                 told = line[line.index(CANNOT_WRITE.encode()) :].decode(errors="replace").removeprefix("code_reward: ")
                 self.problem = f"a worker {told}" + ("" if disk.MET.search(told) else " (REWARD_LOG=0 runs without it)")
+            if not self.vllm_failed and (met := VLLM_FAILED.search(line)):
+                self.vllm_failed, self.vllm_seconds = met[1][:200].decode(errors="replace").strip(), time.monotonic()
         return True
 
 
