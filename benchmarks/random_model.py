@@ -1,6 +1,7 @@
 """Write a model with random weights and exactly the shapes of a Qwen2.5-Coder: what memory and speed depend on.
 
     python3 benchmarks/random_model.py 0.5B OUT
+    python3 benchmarks/random_model.py 0.5B OUT --vocabulary 152064         as a critic of the 7B model, whose words it must know
 
 Sizes as in the models' own configuration files. The tokenizer is made on the spot (smoke/tiny_model.py) and its vocabulary
 filled up to the model's with words that no text contains, so that whatever such a model says can be decoded. All words are
@@ -33,10 +34,10 @@ LONGEST = 32_768
 ENDING = 1 / 250  # share of the words that end a response
 
 
-def configuration(size: str) -> Qwen2Config:
-    hidden, mlp, layers, heads, kv_heads, vocabulary, tied = SHAPES[size]
+def configuration(size: str, vocabulary: int | None = None) -> Qwen2Config:
+    hidden, mlp, layers, heads, kv_heads, own_vocabulary, tied = SHAPES[size]
     return Qwen2Config(
-        vocab_size=vocabulary,
+        vocab_size=vocabulary or own_vocabulary,
         hidden_size=hidden,
         intermediate_size=mlp,
         num_hidden_layers=layers,
@@ -63,14 +64,14 @@ def endings(vocabulary: int) -> list[int]:
     return list(range(vocabulary - round(vocabulary * ENDING), vocabulary))
 
 
-def save(size: str, out: Path, device: str) -> int:
+def save(size: str, out: Path, device: str, vocabulary: int | None = None) -> int:
     """Write model and tokenizer to `out`, which appears complete or not at all; returns the number of parameters."""
     unfinished = out.with_name(f"{out.name}.unfinished{os.getpid()}")
     try:
         tokenizer = train_tokenizer(corpus())
         tokenizer.model_max_length = LONGEST
         tokenizer.save_pretrained(unfinished)
-        config = configuration(size)
+        config = configuration(size, vocabulary)
         config.eos_token_id, config.pad_token_id = tokenizer.eos_token_id, tokenizer.pad_token_id
         fill_vocabulary(unfinished, config.vocab_size)
         torch.manual_seed(0)
@@ -90,13 +91,14 @@ def main() -> int:
     parser.add_argument("size", choices=SHAPES)
     parser.add_argument("out", type=Path, help="new folder for model and tokenizer")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", help="where weights are drawn")
+    parser.add_argument("--vocabulary", type=int, help="this many words instead of the size's own")
     arguments = parser.parse_args()
     if arguments.out.exists():
         print(f"random_model: {arguments.out} exists already: remove it or name another folder.", file=sys.stderr)
         return 1
     logging.disable_progress_bar()
     try:
-        parameters = save(arguments.size, arguments.out, arguments.device)
+        parameters = save(arguments.size, arguments.out, arguments.device, arguments.vocabulary)
     except OSError as error:
         print(f"random_model: {error}", file=sys.stderr)
         return 1

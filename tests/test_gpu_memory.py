@@ -161,6 +161,7 @@ def test_responses_end_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """The words that end a response are as likely as they are many, and none is one of a text's."""
     monkeypatch.setitem(random_model.SHAPES, "small", (64, 256, 2, 4, 2, 5000, True))
     random_model.save("small", tmp_path / "model", "cpu")
+    assert random_model.configuration("small", 5100).vocab_size == 5100  # that of another model, to be its critic
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "model")
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "model", dtype=torch.float32)
     ends = GenerationConfig.from_pretrained(tmp_path / "model").eos_token_id
