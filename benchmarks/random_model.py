@@ -1,7 +1,7 @@
 """Write a model with random weights and exactly the shapes of a Qwen2.5-Coder: what memory and speed depend on.
 
     python3 benchmarks/random_model.py 0.5B OUT
-    python3 benchmarks/random_model.py 0.5B OUT --vocabulary 152064         as a critic of the 7B model, whose words it must know
+    python3 benchmarks/random_model.py 0.5B OUT --vocabulary 152064        a critic for the 7B model, whose words it must know
 
 Sizes as in the models' own configuration files. The tokenizer is made on the spot (smoke/tiny_model.py) and its vocabulary
 filled up to the model's with words that no text contains, so that whatever such a model says can be decoded. All words are
