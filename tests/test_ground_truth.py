@@ -59,8 +59,10 @@ ADD_TESTS = [(b"1 2\n", b"3\n"), (b"3 4\n", b"7\n")]
         bytearray(json.dumps(ADD).encode()),
         "\ufeff" + json.dumps(ADD),
         {"input_output": json.dumps(ADD)},
+        {key: json.dumps(value) for key, value in ADD.items()},
+        {"inputs": json.dumps(ADD["inputs"]), "outputs": ADD["outputs"]},
     ],
-    ids=range(25),
+    ids=range(27),
 )
 def test_layouts_on_standard_input(ground_truth: object):
     assert parse(ground_truth).fn_name is None
@@ -101,8 +103,10 @@ def test_private_tests_as_livecodebench_stores_them():
         ("→\ud800", "→".encode() + b"\xed\xa0\x80"),
         (numpy.int64(7), b"7"),
         (numpy.array(["1", "2"]), b"1\n2"),
+        ("\ufeff7", b"7"),
+        ("\ufeff7".encode(), b"7"),
     ],
-    ids=range(17),
+    ids=range(19),
 )
 def test_one_side_of_a_test_as_bytes(stdin: object, expected: bytes):
     assert pairs({"inputs": [stdin], "outputs": [stdin]}) == [(expected, expected)]
@@ -114,6 +118,16 @@ def test_input_stays_as_it_is_and_may_be_missing():
         (b"3 4 \n\n", b"7\n"),
         (b"", b""),
     ]
+
+
+def test_lists_that_are_the_text_of_a_single_test_stay_so():
+    """A list of numbers is what a program reads; two lists of different lengths are no tests."""
+    for stdin, expected in (("[1, 2]", "[2, 1]"), ('["a", "b"]', '["a"]'), ('["a"]', "1"), ("[" * 100_000, "[]")):
+        assert pairs({"inputs": stdin, "outputs": expected}) == [(stdin.encode(), expected.encode())]
+    assert pairs({"input": '["a"]', "output": '["b"]'}) == [(b'["a"]', b'["b"]')]
+    assert calls({"fn_name": "f", "inputs": "[[1, 2], [3, 4]]", "outputs": "[3, 7]"}) == [([1, 2], 3), ([3, 4], 7)]
+    with pytest.raises(GroundTruthError, match="no tests"):
+        parse({"inputs": "[]", "outputs": "[]"})
 
 
 def test_lists_of_arguments_and_wrapped_values():

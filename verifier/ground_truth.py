@@ -6,17 +6,20 @@ The layouts that rows of Eurus-2 and its relatives have, as a JSON string, as by
     {"fn_name": "f", "inputs": [[1, 2], ...], "outputs": [[3], ...]}            call-based, lists of arguments, wrapped values
     {"fn_name": "f", "inputs": ["1\\n2", ...], "outputs": ["3", ...]}            call-based, one JSON value per line
     [{"input": "3 4\\n", "output": "7\\n"}, ...]                                 records, also under "tests", "test_cases", ...
+    {"inputs": "[\\"3 4\\", ...]", "outputs": "[\\"7\\", ...]"}                     lists that are JSON in strings of their own
     base64 of zlib of JSON, or of a pickle that holds JSON                      as LiveCodeBench stores its private tests
 
-Input is passed on as it is, but for CR LF, which becomes LF. A row without tests, with more inputs than outputs or without an
-expected output raises GroundTruthError: scored, it would be a reward for nothing or a punishment for nothing. Whether a
-test makes sense (cut off, several right answers) is for the data's preparation to say.
+Input is passed on as it is, but for CR LF, which becomes LF, and a byte order mark at its start, which no program expects.
+A row without tests, with more inputs than outputs or without an expected output raises GroundTruthError: scored, it would
+be a reward for nothing or a punishment for nothing. Whether a test makes sense (cut off, several right answers) is for the
+data's preparation to say.
 """
 
 from __future__ import annotations
 
 import ast
 import base64
+import codecs
 import contextlib
 import decimal
 import io
@@ -168,6 +171,8 @@ def _pairs(part: dict | list) -> Iterator[tuple[object, object]]:
         yield from map(_pair, part)
     elif not any(key in part for key in NESTED_KEYS):
         inputs, outputs = _pair(part)
+        if {"inputs", "outputs"} <= part.keys():
+            inputs, outputs = _lists_in(inputs, outputs) or (inputs, outputs)
         if isinstance(inputs, list) and isinstance(outputs, list):
             if len(inputs) != len(outputs):
                 raise GroundTruthError(f"the ground truth has {len(inputs)} inputs but {len(outputs)} outputs")
@@ -188,6 +193,20 @@ def _pair(record: object) -> tuple[object, object]:
             raise GroundTruthError(f"the ground truth has no {keys[0]}")
         found.append(record[present[0]])
     return found[0], found[1]
+
+
+def _lists_in(inputs: object, outputs: object) -> tuple[list, list] | None:
+    """The lists of tests that the two are the JSON of; None where they may be the text of a single test."""
+    lists = []
+    for side in (inputs, outputs):
+        if isinstance(side, str) and side.lstrip()[:1] == "[":
+            with contextlib.suppress(ValueError, RecursionError):
+                side = _json(side)
+        lists.append(side)
+    inputs, outputs = lists
+    if not (isinstance(inputs, list) and isinstance(outputs, list) and len(inputs) == len(outputs)):
+        return None
+    return (inputs, outputs) if all(isinstance(element, (str, list)) for element in inputs) else None
 
 
 def _name_in(parts: list[dict | list]) -> str | None:
@@ -237,10 +256,10 @@ def _text(value: object) -> bytes:
     if isinstance(value, dict):
         raise GroundTruthError("a test on standard input is a record, not text; is the row's fn_name missing?")
     if isinstance(value, bytes):
-        return value.replace(b"\r\n", b"\n")
+        return value.removeprefix(codecs.BOM_UTF8).replace(b"\r\n", b"\n")
     if isinstance(value, int) and not isinstance(value, bool):
         value = decimal.Decimal(value)  # str() of an int has a limit of digits
-    return str(value).replace("\r\n", "\n").encode("utf-8", "surrogatepass")
+    return str(value).removeprefix("\ufeff").replace("\r\n", "\n").encode("utf-8", "surrogatepass")
 
 
 # Call-based tests.
