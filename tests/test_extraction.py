@@ -98,6 +98,10 @@ OTHER_BLOCKS = {
     "console": (f"{fenced(ADD)}\n{fenced('>>> 3 + 4' + chr(10) + '7', 'pycon')}", ADD),
     "console tagged as Python": (f"{fenced(ADD)}\n{fenced('>>> 3 + 4' + chr(10) + '7')}", ADD),
     "notebook tagged as Python": (f"{fenced(ADD)}\n{fenced('In [1]: 3 + 4')}", ADD),
+    "traceback tagged as Python": (
+        f"{fenced(ADD)}\nIt failed:\n{fenced('Traceback (most recent call last):' + chr(10) + 'ValueError: int(x)')}",
+        ADD,
+    ),
     "comments tagged as Python": (f"{fenced(ADD)}\n{fenced('# Example:' + chr(10) + '# 3 4 (gives 7)')}", ADD),
     "sample input tagged as Python": (f"{fenced(ADD)}\nInput:\n{fenced('3 4')}\nOutput:\n{fenced('YES')}", ADD),
     "sample output tagged as Python": (f"{fenced(ADD)}\n{fenced('[(3, 4), (7, 8)]')}\n{fenced('(7,)')}", ADD),
@@ -245,6 +249,7 @@ def test_rule_first_takes_the_first_python_block():
             "python:main.py",
             "python,linenos",
         ),
+        *("python_3", "python/3", "python-code", "Python_Solution", "py-script", "text/x-python", "x-python3"),
         *("python{1,3}", "python=", "{.python}", "{.numberLines .python}", "{python}", "{code-cell} ipython3", "[python]"),
         *("lang=python", 'lang="python"', "language-python", "lang:python", "main.py", "src/main.py"),
     ],
@@ -255,7 +260,11 @@ def test_names_of_python(info: str):
 
 
 @pytest.mark.parametrize(
-    "info", ["pycon", "python-repl", "py-repl", "pytb", "doctest", "c", "cpp", "java", "bash", "js title=x.py", "pyth"]
+    "info",
+    [
+        *("pycon", "python-repl", "py-repl", "pytb", "python-traceback", "python_output", "doctest"),
+        *("c", "cpp", "java", "bash", "js title=x.py", "pyth"),
+    ],
 )
 def test_names_of_other_languages(info: str):
     assert language(info) not in ("python", "")

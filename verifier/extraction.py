@@ -7,8 +7,8 @@ where the response has an `<answer>`, a Python block in there comes before one o
 - A block without a language (or with one that says nothing, such as `text`) is the answer only where no block is
   tagged Python, and only if it looks like Python (`looks_like_python`): sample output, shell and pseudocode are not it.
 - Blocks in other languages are never the answer; `pycon` and its kin are transcripts of a console, `ipython` is Python.
-- A block tagged Python that calls, defines and asserts nothing (blank, comments, sample input) or is a console transcript
-  (`>>>`) is passed over while there is another.
+- A block tagged Python that calls, defines and asserts nothing (blank, comments, sample input) or is what a console showed
+  (`>>>`, a traceback) is passed over while there is another.
 - A block cut by the length limit is the answer: it runs to the end of the text.
 - Only where nothing of this is found are fences accepted that CommonMark knows none of: after text or far indented.
 - Without any block the whole text is tried as the program, up to a lone fence if the part before it looks like Python.

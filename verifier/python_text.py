@@ -11,7 +11,10 @@ import re
 from collections.abc import Callable
 from typing import TypeVar
 
-NAME = re.compile(r"(?:c|i|micro)?py(?:thon|py)?-?[23]?(?:\.\d+)*$")  # not pycon and its kin: a console's transcript
+NAME = re.compile(  # not pycon, python-repl and their kin: a console's transcript
+    r"(?:(?:text|application)/)?(?:x-)?(?:c|i|micro)?py(?:thon|py)?[-_/]?[23]?(?:\.\d+)*"
+    r"(?:[-_](?:code|program|script|solution|source))?$"
+)
 WORD = re.compile(r"(?:\b(?:lang|language)[-=:][\"']?)?([\w+#-][\w+#./-]*)", re.IGNORECASE)
 UNTAGGED = ("", "code", "text", "txt", "plain", "plaintext", "raw", "none", "solution", "answer", "program", "script", "main")
 ATOM = re.compile(r"\\.|\"\"\"|'''|[\"'#]")  # where strings and comments begin and end
@@ -31,7 +34,7 @@ STRING_OVER_LINES = re.compile(r"(\"\"\"|''').*?\1", re.DOTALL)
 LONGEST_REMEMBERED = 100  # characters
 LONGEST_JUDGED = 500  # characters; longer lines are data
 _Answer = TypeVar("_Answer")
-TRANSCRIPT = re.compile(r"\s*(?:>>>|In \[\d+\]:)")
+TRANSCRIPT = re.compile(r"\s*(?:>>>|In \[\d+\]:|Traceback \(most recent call last\):)")
 
 
 def remembered(function: Callable[..., _Answer]) -> Callable[..., _Answer]:
@@ -116,5 +119,5 @@ def _judged_lines(text: str) -> list[str]:
 
 
 def is_transcript(text: str) -> bool:
-    """Whether a text is what a console showed: prompts, and answers between them."""
+    """Whether a text is what a console showed: prompts and answers between them, or a traceback."""
     return TRANSCRIPT.match(text) is not None
