@@ -14,6 +14,8 @@ from verifier.python_text import language, literals, looks_like_python
 ADD = "a, b = map(int, input().split())\nprint(a + b)"
 DRAFT = "a, b = map(int, input().split())\nprint(a - b)"
 
+DOCUMENTED = f"'''Adds.\n\n```\n3 4\n```\n'''\n{ADD}"
+
 
 def fenced(code: str, info: str = "python", fence: str = "```", prefix: str = "") -> str:
     """`code` as a fenced block, each of its lines after `prefix`."""
@@ -135,6 +137,13 @@ REASONING = {
     "opened by the chat template": (f"{fenced(DRAFT)}\nno.\n</think>\n{fenced(ADD)}", ADD),
     "with a fence without an end": (f"<think>\n```python\nprint(0)\n</think>\n{fenced(ADD)}", ADD),
     "with a fence and a string without an end": (f"<think>\n```python\n'''\nprint(0)\n</think>\n{fenced(ADD)}", ADD),
+    "with a string without an end, before a docstring": (
+        f"<think>\n```python\nx = '''\n</think>\n{fenced(DOCUMENTED)}",
+        DOCUMENTED,
+    ),
+    "opened by the template, with such a string": (f"```python\nx = '''\n</think>\n{fenced(DOCUMENTED)}", DOCUMENTED),
+    "the same, glued to the fence": (f"```python\nx = '''\n</think>{fenced(DOCUMENTED)}", DOCUMENTED),
+    "glued to the fences around its end": (f"<think>\n```\n3 4\n```</think>{fenced(ADD)}", ADD),
     "with an apostrophe before its end": (f"```python\nprint(0)\nI don't know.</think>\n{fenced(ADD)}", ADD),
     "never closed": (f"<think>\nSo:\n{fenced(DRAFT)}\n", ""),
     "never closed, after the answer": (f"{fenced(ADD)}\n<think>\nIs it right?\n{fenced(DRAFT)}", ADD),
@@ -379,6 +388,7 @@ HOSTILE = {
     "backticks and text": "`" * 1_000_000 + "x`" + "`" * 1_000_000,
     "strings that seem to have no end": "```python\n# '''\n'''\n" * 50_000,
     "tags in a string": "```python\n'''" + "</think>" * 100_000,
+    "fences behind a tag in a string": "```python\n'''\n</think>" + ">~~~" * 500_000 + "`",
     "tags on one line": "<think></think>" * 50_000,
     "answers": "<answer>x</answer>" * 50_000,
     "quotes within quotes": ">" * 2_000_000,

@@ -6,7 +6,8 @@ in list items and block quotes (whose indentation and `>` are taken off the cont
 of its container). Besides, `<think>` is cut, with or without its opening or closing tag, and `<answer>` is noted.
 
 Not as in CommonMark, because models write so, and the letter of it gives text that no Python compiles:
-- Inside a triple-quoted string of a Python block nothing ends the block or the reasoning, if that string has an end.
+- Inside a triple-quoted string of a Python block nothing ends the block, if that string has an end. Nor does it end the
+  reasoning, but where that was opened, or where a Python block opens between its tag and the string's end.
 - Outside its strings a Python block ends at any line that starts with its fence, whatever the indentation and info
   string, and at a fence glued to a line's code. Any other block ends where a Python block of its own length opens.
 - In a list item the content of a Python block may stand to the left of the item's text.
@@ -23,6 +24,7 @@ from verifier.python_text import Spans, kind_at, language, literals, remembered
 
 TAG = re.compile(r"<(/?)(think|thinking|thought|reasoning|answer)>", re.IGNORECASE)
 FENCE = re.compile(r"(`{3,}(?=[^`]*$)|~{3,})(.*)$")  # the fence, its info string
+OPENINGS = re.compile(r"(?:^|(?<=>))[ \t]*(?:`{3,}|~{3,}(?!~))([^`\n]{0,200})$", re.M)  # at a line's start, or behind a tag
 MARKER = re.compile(r"(?:[-+*]|\d{1,9}[.)])(?=[ \t]|$)")
 TRIPLE = re.compile(r"\"\"\"|'''")
 STARTS = frozenset(" \t#>-+*_0123456789`~")  # a line that starts with none of these is text
@@ -106,6 +108,7 @@ class _Reader:
         self.blocks: list[Block] = []
         self.fence: Block | None = None
         self.rewinds = MAX_REWINDS
+        self.searched = 0  # up to here, for a fence behind a reasoning tag in a string
         self.containers: list[int] = []
         self.paragraph = False  # an outdented line would go on with the text of the containers
         self.hidden: list[tuple[int, int]] = []  # reasoning, in offsets
@@ -294,7 +297,7 @@ class _Reader:
     def _counts(self, tag: re.Match, leads: bool) -> bool:
         """Whether a tag outside all fences is one, and not a word about one."""
         around = tag.string[max(0, tag.start() - 1) : tag.start()] + tag.string[tag.end() : tag.end() + 1]
-        if around in ("``", "''", '""'):
+        if around in ("``", "''", '""') and not tag.string.startswith("```", tag.end()):
             return False
         closing, answer = bool(tag[1]), tag[2].lower() == "answer"
         if self.thinking:
@@ -315,7 +318,17 @@ class _Reader:
             return False
         if kind == "triple" and not block.resume:
             block.resume = (number, len(block.lines))
-        return kind in ("code", "text") or (kind == "comment" and self.thinking is not None)
+        if kind == "triple" and not self.thinking:
+            return self._answer_before(block.quote, self.starts[number] + tag.end())
+        return kind in ("code", "text") or (kind in ("comment", "triple") and self.thinking is not None)
+
+    def _answer_before(self, quote: str | None, start: int) -> bool:
+        """Whether a Python fence opens between `start` and the next triple quote, which is then the answer's own."""
+        if not quote or start < self.searched:
+            return False
+        end = self.text.find(quote, start)
+        self.searched = len(self.text) if end < 0 else end
+        return any(language(opening[1]) == "python" for opening in OPENINGS.finditer(self.text, start, self.searched))
 
     def _apply(self, tag: re.Match, offset: int) -> None:
         if tag[2].lower() == "answer":
