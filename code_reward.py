@@ -48,10 +48,13 @@ def extract_code(text: str) -> str:
 def run_io_tests(code: str, inputs, outputs=None, timeout: float = 10.0) -> float:
     """Return the share of the tests that `code` passes; `timeout` is CPU seconds a test.
 
-    `inputs` and `outputs` are lists of the same length, or `inputs` is a whole ground truth (dict or JSON). Raises
-    GroundTruthError for tests that cannot be read, RuntimeError when the verifier itself fails.
+    `inputs` and `outputs` are lists of the same length, or the texts of a single test, or `inputs` is a whole ground truth
+    (dict or JSON). Raises GroundTruthError for tests that cannot be read, RuntimeError when the verifier itself fails.
     """
-    truth = ground_truth.parse(inputs if outputs is None else {"inputs": list(inputs), "outputs": list(outputs)})
+    if outputs is not None:
+        inputs, outputs = ([side] if isinstance(side, str) else list(side) for side in (inputs, outputs))
+        inputs = {"inputs": inputs, "outputs": outputs}
+    truth = ground_truth.parse(inputs)
     _, results = scoring.judge_program(code, truth, options.read({"timeout": timeout}))
     if results[0].verdict is Verdict.IE:
         raise RuntimeError(results[0].detail)

@@ -313,6 +313,8 @@ def test_run_io_tests() -> None:
     program = "print(input())"
     assert run_io_tests(program, ["1", "2"], ["1", "3"]) == 0.5
     assert run_io_tests(program, {"inputs": ["1"], "outputs": ["1"]}) == 1.0
+    assert run_io_tests(program, "12", "12") == 1.0
+    assert run_io_tests(program, "12", "13") == 0.0  # one test, not one of each character
     assert run_io_tests(program, json.dumps({"inputs": ["1"], "outputs": ["2"]})) == 0.0
     assert run_io_tests("while True: pass", ["1"], ["1"], timeout=0.3) == 0.0
     with pytest.raises(ValueError):
