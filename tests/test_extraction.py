@@ -124,6 +124,9 @@ OTHER_BLOCKS = {
     "a block that holds Markdown": (f"````markdown\n{fenced(ADD)}\n````", ADD),
     "an untagged block that holds Markdown": (f"````\n{fenced(ADD)}\n````", ADD),
     "a stray fence of another kind before": (f"~~~\nprose\n{fenced(ADD)}", ADD),
+    "a stray fence between a draft and the program": (f"{fenced(DRAFT)}\n~~~~~~~~\nBetter:\n{fenced(ADD)}", ADD),
+    "a stray fence in a list after a draft": (f"{fenced(DRAFT)}\n- ~~~text\n{fenced(ADD, prefix='  ')}\n\nDone.", ADD),
+    "Markdown that was cut, after a draft": (f"{fenced(DRAFT)}\n````markdown\n# Title\n{fenced(ADD)}\nIt", ADD),
     "a longer stray fence before": (f"````\nprose\n{fenced(ADD)}\nDone", ADD),
 }
 

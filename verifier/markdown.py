@@ -9,7 +9,8 @@ Not as in CommonMark, because models write so, and the letter of it gives text t
 - Inside a triple-quoted string of a Python block nothing ends the block, if that string has an end. Nor does it end the
   reasoning, but where that was opened, or where a Python block opens between its tag and the string's end.
 - Outside its strings a Python block ends at any line that starts with its fence, whatever the indentation and info
-  string, and at a fence glued to a line's code. Any other block ends where a Python block of its own length opens.
+  string, and at a fence glued to a line's code. Any other block ends where a Python block of its own length opens, or
+  one of any length where it has no end of its own.
 - In a list item the content of a Python block may stand to the left of the item's text.
 - HTML blocks are not known: a tag in the line before a fence does not swallow it.
 """
@@ -45,7 +46,7 @@ class Block:
     # While it is read:
     quote: str | None = None  # the triple quote that is open at the end of the last line
     endless: tuple[str, ...] = ()  # the triple quotes that open a string without an end, and thus open none
-    resume: tuple[int, int] | None = None  # number and len(lines) of the first line that only a string kept from its meaning
+    resume: tuple[int, int] | None = None  # number and len(lines) of the first line that may be misread
     inner_tags: int = 0  # reasoning tags opened within the block, whose ends are the block's own
 
     @property
@@ -161,9 +162,10 @@ class _Reader:
         if body.startswith(block.fence) and indent_of(rest, column) < 4:
             if not body.lstrip(block.fence[0]).strip():
                 return self._end(number)
-            opening = _opening(body)
-            if opening and language(opening[2]) == "python":
-                return self._open(number, opening, indent_of(rest, column))
+            if _opens_python(body):
+                return self._open(number, _opening(body), indent_of(rest, column))
+        elif not block.resume and indent_of(rest, column) < 4 and _opens_python(body):
+            block.resume = (number, len(block.lines))
         block.lines.append(strip_columns(rest, block.indent, column)[0])
         return number + 1
 
@@ -203,15 +205,19 @@ class _Reader:
         return end
 
     def _misread(self) -> bool:
-        """Whether the block, at its end, is in a string that has kept lines from their meaning: it is no string, then."""
-        return bool(self.fence and self.fence.quote and self.fence.resume and self.rewinds)
+        """Whether the block has no end, and has kept lines from their meaning: in a string, or as a stray fence."""
+        block = self.fence
+        return bool(block and block.resume and self.rewinds and (block.quote or block.language != "python"))
 
     def _rewind(self) -> int:
         """Go back to the first of these lines. An earlier string may have been the wrong one, so it is the block's first."""
         block = self.fence
         number, kept = block.resume
         del block.lines[kept:]
-        block.endless += (block.quote,)
+        if block.quote:
+            block.endless += (block.quote,)
+        else:
+            self.fence = None
         block.resume = block.quote = None
         self.rewinds -= 1
         return number
@@ -367,6 +373,11 @@ class _Reader:
 
 
 _opening = remembered(FENCE.match)
+
+
+def _opens_python(body: str) -> bool:
+    opening = _opening(body)
+    return opening is not None and language(opening[2]) == "python"
 
 
 @remembered
