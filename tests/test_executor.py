@@ -5,19 +5,23 @@ That programs behave as under plain Python is in test_parity.py; hostile ones ar
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import random
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from leftovers import descendants
 
 from verifier import calls, client, cores, executor, runner
 from verifier.executor import run_tests
+from verifier.slots import Slots
 from verifier.verdict import Execution, Limits, Verdict
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -47,6 +51,28 @@ def test_deep_recursion_and_big_thread_stacks() -> None:
         "import threading\nthreading.stack_size(512 << 20)\nt = threading.Thread(target=print, args=(7,))\nt.start()\nt.join()"
     )
     assert run(thread).stdout == b"7\n"
+
+
+def test_a_short_program_that_is_long_when_compiled() -> None:
+    """Each `finally` is compiled twice, one within another four times: a few lines need any amount of memory."""
+    lines = [f"{' ' * depth}try:\n{' ' * depth} if x: return\n{' ' * depth}finally:" for depth in range(1, 19)]
+    program = "def f(x):\n" + "\n".join(lines) + "\n" + " " * 19 + "x()\nprint(1)"
+    most, done = 0, threading.Event()
+
+    def watch() -> None:
+        nonlocal most
+        while not done.wait(0.02):
+            for pid in descendants(client._running().process.pid):
+                with contextlib.suppress(OSError, IndexError):
+                    most = max(most, int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE"))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    execution = run(program)
+    done.set()
+    watcher.join()
+    assert (execution.verdict, execution.message) == (Verdict.CE, "MemoryError: ")
+    assert 512 << 20 < most < 3 << 29
 
 
 def test_numpy_where_the_trainer_has_it() -> None:
@@ -401,6 +427,19 @@ def test_the_trainers_signals_are_not_the_programs() -> None:
 
 
 # --- how many at once ---
+
+
+def test_more_tests_at_once_than_one_program_may_open_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session holds six descriptors for each test that runs."""
+    at_once, failures = [], []
+    monkeypatch.setattr(executor, "_slots", Slots(40, f"code-reward-{os.getuid()}-{os.getpid()}"))
+    wait, retreat = executor._Response._wait_for_message, executor._Response._retreat
+    monkeypatch.setattr(executor._Response, "_wait_for_message", lambda self: at_once.append(len(self.running)) or wait(self))
+    monkeypatch.setattr(executor._Response, "_retreat", lambda self: failures.append(sys.exc_info()[1]) or retreat(self))
+    limits = replace(LIMITS, max_timeouts=40, full_limit_timeouts=40)
+    executions = list(run_tests("import time\ntime.sleep(1.5)\nprint(input())", [b"%d" % n for n in range(40)], limits))
+    assert [execution.stdout for execution in executions] == [b"%d\n" % n for n in range(40)]
+    assert max(at_once) > 30 and failures == []
 
 
 def test_concurrency_setting(monkeypatch: pytest.MonkeyPatch) -> None:

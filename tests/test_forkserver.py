@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from leftovers import descendants, parents, servers_and_below, slots_taken, wait_until
+from test_attacks import interpreter_for_nobody
 
 from verifier import client, executor, isolation, slots
 from verifier.executor import run_tests
@@ -211,6 +212,47 @@ def test_no_descriptors_left() -> None:
     code = NO_DESCRIPTORS.format(root=str(ROOT))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.stdout.splitlines() == ["(None, b'x\\n')", "('IE', b'')", "(None, b'x\\n') True"], done
+
+
+NO_PROCESSES = """
+import resource, sys, threading, time, types
+sys.path.insert(0, {root!r})
+from verifier import executor
+resource.setrlimit(resource.RLIMIT_NPROC, (80, 80))
+def run(program):
+    (e,) = executor.run_tests(program, [b"x"])
+    return e.verdict and e.verdict.value, e.stdout, e.message
+print(run("import resource\\nprint(resource.getrlimit(resource.RLIMIT_NPROC))"))
+release, held = threading.Event(), []
+try:
+    while True:
+        thread = threading.Thread(target=release.wait, daemon=True)
+        thread.start()
+        held.append(thread)
+except RuntimeError:
+    pass
+def sleep(seconds):
+    release.set()
+    for thread in held: thread.join()
+executor.START_PAUSES = ()
+print(run("print(input())"))
+executor.START_PAUSES, executor.time = (1,), types.SimpleNamespace(sleep=sleep, monotonic=time.monotonic)
+print(run("print(input())"), release.is_set())
+"""
+
+
+def test_no_processes_left() -> None:
+    """All that the user may have are taken, by a program that starts threads for one: waited for, then internal."""
+    python = interpreter_for_nobody() if os.geteuid() == 0 else None
+    if python is None:
+        pytest.skip("only root can become a user who has no other processes, and only with an interpreter for everybody")
+    command = [python, "-B", "-c", NO_PROCESSES.format(root=str(ROOT))]
+    user = 61000  # the kernel counts those of all of a user's processes
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, user=user, group=user, extra_groups=[])
+    limit, taken, waited_for = done.stdout.splitlines()
+    assert limit == "(None, b'(70, 70)\\n', '')", done
+    assert taken.startswith("('IE', b'', ") and "temporarily unavailable" in taken
+    assert waited_for == "(None, b'x\\n', '') True"
 
 
 def test_nothing_is_written_to_disk() -> None:

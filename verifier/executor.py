@@ -24,7 +24,8 @@ from verifier.verdict import Execution, Limits, Verdict
 
 _COMPILE_WAIT_SECONDS = 300  # a hang ceiling: compiling is bounded by CPU time on the other side
 SPREAD_SECONDS = 0.1  # a response that has taken so long asks for a second slot, and as often again while there is none
-START_PAUSES = (0.1, 0.5, 2.0)  # before each further try where this process has no descriptors or memory left
+# Before each further try where the machine or this process has no processes, descriptors or memory left.
+START_PAUSES = (0.1, 0.5, 2.0, 5.0, 10.0)
 
 _slots = Slots(cores.concurrency())
 
@@ -178,7 +179,6 @@ class _Response:
                 self._wait_for_compilation()
                 self.ask_again = time.monotonic() + SPREAD_SECONDS
             self._start(test)
-            self.pauses = iter(START_PAUSES)
         while self.running and self.idle:
             _slots.release(self.idle.pop())
 
@@ -259,6 +259,8 @@ class _Response:
         # Killed from outside it says nothing about the program; killed by its own compilation it does.
         if kind == wire.DIED and int(text) < 0 and -int(text) != signal.SIGKILL:
             raise _CompileError(f"compiling it ended in {signal.Signals(-int(text)).name}")
+        if kind == wire.SHORT:
+            raise OSError(text)
         if kind != wire.COMPILED:
             raise ServerError(f"the session ended before the first test ({text})")
         self.serial |= message[1:] == wire.SERIAL
@@ -290,6 +292,9 @@ class _Response:
                 self._leave(run.slot)
                 self.schedule.drop(test)
             self.schedule.end(test, replace(execution, queue_seconds=run.queued), run.stopped)
+            self.pauses = iter(START_PAUSES)
+        elif kind == wire.SHORT:
+            raise OSError(content.decode(errors="replace"))
         elif message:
             raise ServerError(f"the session ended during a test ({content.decode(errors='replace')})")
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import gc
 import json
 import os
@@ -34,6 +35,8 @@ import math  # noqa: E402, F401  isort: skip
 import string  # noqa: E402, F401  isort: skip
 import typing  # noqa: E402, F401  isort: skip
 
+# Processes, memory or descriptors may all be taken, by a program that starts threads as fast as it can for one.
+_SHORTAGES = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 _REAP_SECONDS = 5  # orphans of a session that was killed are collected at least this often
 
 
@@ -119,11 +122,16 @@ def _reap(sessions: dict[int, tuple[int, socket]]) -> None:
             connection.close()
 
 
+def _trouble(error: BaseException) -> bytes:
+    short = isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno in _SHORTAGES)
+    return (wire.SHORT if short else wire.FAILED) + f"{type(error).__name__}: {error}".encode("utf-8", "replace")[:2000]
+
+
 def _start_session(sources: list[int], connection: socket, sessions: dict[int, tuple[int, socket]], chosen) -> None:
     try:
         pid = os.fork()
     except OSError as error:
-        connection.send(wire.FAILED + f"the fork server cannot fork: {error}".encode())
+        connection.send(_trouble(error))
         connection.close()
         return
     if pid == 0:
@@ -135,7 +143,7 @@ def _start_session(sources: list[int], connection: socket, sessions: dict[int, t
             session.serve(connection, sources, chosen)
             status = 0
         except BaseException as error:
-            connection.send(wire.FAILED + f"{type(error).__name__}: {error}".encode("utf-8", "replace")[:2000])
+            connection.send(_trouble(error))
         finally:
             os._exit(status)
     sessions[pid] = os.pidfd_open(pid), connection

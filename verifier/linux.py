@@ -102,7 +102,7 @@ def close_from(lowest: int) -> None:
 
 
 def out_of_the_way(descriptor: int) -> int:
-    """Move a descriptor above those that a test is given (up to 4), and those that a session opens (fewer than 128)."""
+    """Move a descriptor above those that a test is given (up to 4)."""
     moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 150)
     os.close(descriptor)
     return moved

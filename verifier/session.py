@@ -23,12 +23,14 @@ from verifier.running import Limits, Test, memory_of
 from verifier.walls import Walls, confine, confine_session
 
 _COMPILE_CPU_SECONDS = 20
-_COMPILE_MEMORY_BYTES = 4 << 30
+# Compiling takes up to 700 bytes for a character of most texts, but twice as many for each `finally` within another.
+_COMPILE_BYTES, _COMPILE_BYTES_EACH, _MAX_COMPILE_BYTES = 1 << 30, 1 << 10, 4 << 30
 _LOOK_SECONDS = 0.05  # between two looks at the running tests,
 _CLOSE_LOOK_SECONDS = 0.005  # or as little as this where one is about to reach a limit
 # A thread's stack is reserved as address space long before it is memory: programs ask for 512 MB and touch little.
 _ADDRESS_SPACE_SLACK = 768 << 20
 _FILES_OPEN = 128
+_SIGNALS_PENDING = 256  # the kernel counts them for all processes of a user together
 
 
 def receive(connection: socket, size: int) -> tuple[bytes, list[int]]:
@@ -52,7 +54,8 @@ def _compile(sources: list[str]) -> CodeType:
     """
     signal.setitimer(signal.ITIMER_PROF, _COMPILE_CPU_SECONDS)
     unlimited = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (_COMPILE_MEMORY_BYTES, unlimited[1]))
+    memory = min(_COMPILE_BYTES + _COMPILE_BYTES_EACH * sum(map(len, sources)), _MAX_COMPILE_BYTES)
+    resource.setrlimit(resource.RLIMIT_AS, (_capped(resource.RLIMIT_AS, memory_of("self")[0] + memory), unlimited[1]))
     codes = [runner.compile_program(source) for source in sources]
     has_driver = len(sources) > 1  # which gives the program names that it does not import
     runner.preload(sources[0], call_driver.modules_of(call_driver.names_in(codes[0])).values() if has_driver else ())
@@ -73,9 +76,18 @@ def _capped(kind: int, value: int) -> int:
 
 def _set_common_limits() -> None:
     """Those that are the same for every test, set once: children inherit them."""
-    files = _capped(resource.RLIMIT_NOFILE, _FILES_OPEN)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    signals = _capped(resource.RLIMIT_SIGPENDING, _SIGNALS_PENDING)
+    resource.setrlimit(resource.RLIMIT_SIGPENDING, (signals, signals))
+    # Not 0: where the kernel hands cores to a program of the host's (apport, systemd-coredump), it starts that at any
+    # limit but 1, and too little for any core is 1 as well.
+    core = _capped(resource.RLIMIT_CORE, 1)
+    resource.setrlimit(resource.RLIMIT_CORE, (core, core))
+
+
+def _processes() -> int:
+    """How many processes and threads the user may have for a test to start one more: the verifier and the trainer need some."""
+    most = resource.getrlimit(resource.RLIMIT_NPROC)[0]
+    return most if most == resource.RLIM_INFINITY else most - min(512, most // 8)
 
 
 class Session:
@@ -96,6 +108,7 @@ class Session:
         self.next_look = 0.0
         self.poll = select.poll()
         self.poll.register(connection, select.POLLIN | select.POLLRDHUP)
+        self.processes = _processes()
         _set_common_limits()
         confine_session(walls)
 
@@ -112,6 +125,8 @@ class Session:
             trouble = os.dup2(self.trouble_end, keep)
             os.setsid()
             for kind, value in (
+                (resource.RLIMIT_NOFILE, _FILES_OPEN),  # this process needs more: six for each test that runs
+                (resource.RLIMIT_NPROC, self.processes),
                 (resource.RLIMIT_CPU, ceil(limits.cpu) + 1),  # for the case that nobody watches any more
                 (resource.RLIMIT_FSIZE, limits.output + 1),  # one more byte tells too much from just enough
                 (resource.RLIMIT_AS, self.address_space + limits.memory + _ADDRESS_SPACE_SLACK),

@@ -20,8 +20,8 @@ RESULT = struct.Struct("<IiBddQ")
 NOT_KILLED, KILLED_CPU, KILLED_WALL, KILLED_MEMORY, KILLED_FILES, KILLED_STOPPED = range(6)
 
 # First byte of each message from the fork server's side; after ENDED comes a RESULT, after OVER a test's number, after
-# COMPILED nothing or SERIAL, after the others a text.
-COMPILED, COMPILE_ERROR, ENDED, OVER, DIED, FAILED = b"c", b"e", b"t", b"o", b"d", b"f"
+# COMPILED nothing or SERIAL, after the others a text. SHORT is a failure for want of something that may be there later.
+COMPILED, COMPILE_ERROR, ENDED, OVER, DIED, FAILED, SHORT = b"c", b"e", b"t", b"o", b"d", b"f", b"s"
 SERIAL = b"1"  # this session runs one test at a time
 
 STARVED = 4  # on a crowded machine the wall limit is stretched by the time spent waiting for a core, up to this
