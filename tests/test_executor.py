@@ -9,6 +9,7 @@ import contextlib
 import errno
 import os
 import random
+import resource
 import subprocess
 import sys
 import threading
@@ -73,6 +74,14 @@ def test_a_short_program_that_is_long_when_compiled() -> None:
     watcher.join()
     assert (execution.verdict, execution.message) == (Verdict.CE, "MemoryError: ")
     assert 512 << 20 < most < 3 << 29
+
+
+def test_a_crash_starts_no_program_of_the_hosts() -> None:
+    """Where the kernel hands cores to one (apport, systemd-coredump), it takes a limit of 0 for any, and only 1 for none."""
+    hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
+    limit = 0 if hard == 0 else 1
+    output = run("import resource\nprint(*resource.getrlimit(resource.RLIMIT_CORE))").stdout
+    assert output == b"%d %d\n" % (limit, limit)
 
 
 def test_numpy_where_the_trainer_has_it() -> None:

@@ -354,6 +354,16 @@ def test_from_ray() -> None:
 # --- the trainer's process ---
 
 
+def test_a_trainer_without_standard_streams(tmp_path: Path) -> None:
+    code = (
+        f"import os, sys\nsys.path.insert(0, {str(ROOT)!r})\nos.closerange(0, 3)\n"
+        "from verifier.executor import run_tests\noutput = [e.stdout for e in run_tests('print(input())', [b'x'] * 2)]\n"
+        "open('output', 'w').write(str(output))\nos._exit(0)"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, timeout=120, check=True)
+    assert Path(tmp_path, "output").read_text() == "[b'x\\n', b'x\\n']"
+
+
 def test_the_trainers_process_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Never forked from, and with the same signals, environment, limits and folder afterwards."""
 

@@ -69,8 +69,16 @@ def seal(descriptor: int) -> None:
     fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, 0xF)  # seal, shrink, grow, write
 
 
+def _beside_the_streams(made: socket.socket) -> socket.socket:
+    """Move a socket away from where the fork server's stdin, stdout and stderr go: a daemon may have closed its own."""
+    if made.fileno() > 2:
+        return made
+    with made:
+        return socket.socket(fileno=fcntl.fcntl(made.fileno(), fcntl.F_DUPFD_CLOEXEC, 3))
+
+
 def _pair() -> tuple[socket.socket, socket.socket]:
-    return sockets.own(lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+    return sockets.own(lambda: tuple(map(_beside_the_streams, socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))))
 
 
 def _start() -> Server:
