@@ -76,6 +76,15 @@ def test_a_short_program_that_is_long_when_compiled() -> None:
     assert 512 << 20 < most < 3 << 29
 
 
+def test_as_many_threads_as_stacks_find_room_for() -> None:
+    program = (
+        "import threading\ndone = threading.Event()\ndef work():\n    data = [bytearray(2000) for _ in range(50)]\n"
+        "    done.wait()\nthreads = [threading.Thread(target=work, daemon=True) for _ in range(80)]\n"
+        "for t in threads: t.start()\ndone.set()\nfor t in threads: t.join()\nprint(len(threads))"
+    )
+    assert run(program).stdout == b"80\n"
+
+
 def test_a_crash_starts_no_program_of_the_hosts() -> None:
     """Where the kernel hands cores to one (apport, systemd-coredump), it takes a limit of 0 for any, and only 1 for none."""
     hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
