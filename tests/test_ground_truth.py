@@ -61,8 +61,10 @@ ADD_TESTS = [(b"1 2\n", b"3\n"), (b"3 4\n", b"7\n")]
         {"input_output": json.dumps(ADD)},
         {key: json.dumps(value) for key, value in ADD.items()},
         {"inputs": json.dumps(ADD["inputs"]), "outputs": ADD["outputs"]},
+        {"verification_info": {"test_cases": [{"input": "1 2\n", "output": "3\n"}, {"input": "3 4\n", "output": "7\n"}]}},
+        json.dumps(ADD).replace("\\n", "\n"),
     ],
-    ids=range(27),
+    ids=range(29),
 )
 def test_layouts_on_standard_input(ground_truth: object):
     assert parse(ground_truth).fn_name is None
@@ -179,8 +181,17 @@ def test_a_value_on_each_line():
         ("NaN\nInfinity", [float("nan"), float("inf")]),
         ("1" + "0" * 5000, [10**5000]),
         ('""', [""]),
+        ('"a\nb"\n3', ["a\nb", 3]),
+        ("[\n 1\n]\n{\n}\r\n\n5", [[1], {}, 5]),
+        ('"a" and\n"b" 1', ['"a" and', '"b" 1']),
+        ("[1, null], 'a', True", [[1, None], "a", True]),
+        ("(1, 2), 3", [(1, 2), 3]),
+        ("a, b", ["a, b"]),
+        ("1)(2, 3", ["1)(2, 3"]),
+        ("x = 5 apples", ["x = 5 apples"]),
+        ("{'1': 2}", [{"1": 2}]),
     ],
-    ids=range(10),
+    ids=range(19),
 )
 def test_texts_of_arguments(text: str, arguments: list):
     (found, _), *_ = calls({"fn_name": "f", "inputs": [text], "outputs": ["0"]})
@@ -213,6 +224,29 @@ def test_strings_written_as_json_once_more_than_the_rest():
     assert compare_value("ba", parse(row).tests[0].expected).ok
     mixed = {"fn_name": "f", "inputs": [['"ab"'], ["ab"]], "outputs": ["1", "2"]}
     assert [arguments for arguments, _ in calls(mixed)] == [['"ab"'], ["ab"]]
+    nested = {"fn_name": "f", "inputs": [[['"ab"', '"c"'], 1], [[], 2]], "outputs": [['"a"', '"b"'], []]}
+    assert calls(nested) == [([["ab", "c"], 1], Exactly(["a", "b"])), ([[], 2], Exactly([]))]
+    adds_quotes = {"fn_name": "f", "inputs": [["a b"]], "outputs": [['"a"', '"b"']]}
+    assert calls(adds_quotes) == [(["a b"], Exactly(['"a"', '"b"']))]
+
+
+def test_arguments_as_leetcode_shows_them():
+    texts = ["nums = [3, 3], target = 6", 'nums = [1,null],\ntarget = "a = b"', "nums=[\n1\n]\ntarget=(2)"]
+    row = {"entry_point": "Solution().twoSum", "inputs": texts, "outputs": ["[0, 1]", "[]", "[1, 0]"]}
+    assert parse(row).fn_name == "Solution.twoSum"
+    assert [arguments for arguments, _ in calls(row)] == [[[3, 3], 6], [[1, None], "a = b"], [[1], 2]]
+    for other in ("nums = [3]", "target = 6, nums = [3]", "[3], target = 6", "nums == [3]", "a = b c"):
+        row["inputs"][1] = other  # not the same names in all tests: they are texts
+        assert calls(row)[0][0] == [texts[0]]
+
+
+def test_keys_that_json_made_strings_are_integers_again():
+    row = {"fn_name": "f", "inputs": [[{"1": 2, "-30": 4}, "x"], [{}, "y"]], "outputs": [1, 2]}
+    assert [arguments for arguments, _ in calls(row)] == [[{1: 2, -30: 4}, "x"], [{}, "y"]]
+    assert calls({"fn_name": "f", "inputs": ['{"0": 1}\n{"a": 1}'], "outputs": ["1"]})[0][0] == [{0: 1}, {"a": 1}]
+    for key in ("a", "01", "1.5", "-0", "", "1" * 5000):
+        row["inputs"][1] = [{key: 1}, "y"]
+        assert calls(row)[0][0][0] == {"1": 2, "-30": 4}
 
 
 def test_a_single_argument_need_not_stand_in_a_list():
