@@ -92,6 +92,7 @@ PRELUDE = {  # with [3, 1, 2]
     "functions": ("def f(xs):\n    heapify(xs)\n    return heappop(xs) + sum(accumulate(xs))", 8),
     "decorator": ("@lru_cache(None)\ndef g(n): return n if n < 2 else g(n - 1) + g(n - 2)\ndef f(xs): return g(30)", 832040),
     "nested": ("def f(xs):\n    def g(): return [ceil(x / 2) for x in xs]\n    return sum(g())", 4),
+    "more of typing": ("def f(xs: Literal[1], y: 'Final' = 0) -> typing.Annotated[List[int], 1]: return len(xs)", 3),
     "own definitions win": ("def gcd(a, b): return 100\ndef f(xs): return gcd(2, 4)", 100),
     "own imports win": ("from math import sqrt as ceil\ndef f(xs): return ceil(4)", 2),
 }
@@ -101,6 +102,67 @@ PRELUDE = {  # with [3, 1, 2]
 def test_usual_names_need_no_import(name: str):
     program, value = PRELUDE[name]
     assert returned(program, [3, 1, 2]) == value
+
+
+REVERSE = """
+class Solution:
+    def f(self, head: Optional[ListNode]) -> Optional[ListNode]:
+        before = None
+        while head:
+            head.next, before, head = before, head, head.next
+        return before
+"""
+OWN_LIST = """
+class ListNode:
+    def __init__(self, x):
+        self.val, self.next, self.own = x, None, True
+class Solution:
+    @lru_cache
+    def f(self, head: 'ListNode | None', steps=0) -> 'ListNode':
+        return head.next if head.own else None
+"""
+MERGE = """
+def f(lists: List[Optional[ListNode]]):
+    values = []
+    for node in lists:
+        while node:
+            values.append(node.val)
+            node = node.next
+    return [ListNode(value) for value in sorted(values)]
+"""
+INVERT = """
+from __future__ import annotations
+def f(root: TreeNode) -> TreeNode:
+    if root:
+        root.left, root.right = f(root.right), f(root.left)
+    return root
+"""
+CIRCLE = "def f(head: ListNode) -> ListNode:\n    head.next = head\n    return head"
+NODES = {
+    "linked list": (REVERSE, [1, 2, 3], [3, 2, 1]),
+    "empty list": (REVERSE, [], []),
+    "the program's own class": (OWN_LIST, [1, 2, 3], [2, 3]),
+    "several lists": (MERGE, [[1, 3], [], [2]], [[1], [2], [3]]),
+    "tree": (INVERT, [4, 2, 7, 1, 3, None, 9], [4, 7, 2, 9, None, 3, 1]),
+    "uneven tree": (INVERT, [1, None, 2, 3], [1, 2, None, None, 3]),
+    "empty tree": (INVERT, [], []),
+    "a list by its hint": ("# no ListNode\ndef f(head: List[int]) -> List[int]: return head[1:]", [1, 2], [2]),
+    "without a hint": ("def f(head): return ListNode(head[0], ListNode(5))", [1], [1, 5]),
+    "nothing where no node is due": ("def f(head: ListNode): head.val = 2", [1], None),
+}
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_lists_and_trees_of_nodes(name: str):
+    program, argument, value = NODES[name]
+    assert returned(program, argument) == value
+
+
+def test_a_circle_of_nodes_is_no_value():
+    value, exit_code, _, stderr = call(CIRCLE, [1, 2])
+    assert isinstance(value, Opaque)
+    assert exit_code == 1
+    assert b"ValueError: the nodes form a circle" in stderr
 
 
 def test_the_library_does_not_stand_in_for_the_function():

@@ -12,10 +12,14 @@ RESULT_FD = 3
 MAX_DEPTH = 100  # of nested containers; what is deeper counts as no value
 LONG = 1 << 63  # an integer beyond may have more digits than Python converts, so it goes as hexadecimal
 ESCAPES = {34: '\\"', 92: "\\\\", **{code: f"\\u{code:04x}" for code in range(32)}}
-MODULES = "bisect collections copy datetime decimal fractions functools heapq itertools json math operator random re string sys"
+MODULES = (
+    "bisect collections copy datetime decimal fractions functools heapq itertools json math operator random re string sys "
+    "typing"
+)
 NAMES = {
-    "typing": "Any Callable DefaultDict Deque Dict FrozenSet Generator Generic Iterable Iterator List Mapping NamedTuple "
-    "Optional Sequence Set Tuple Type TypeVar Union",
+    "typing": "Annotated Any Callable ClassVar Collection Counter DefaultDict Deque Dict Final FrozenSet Generator Generic "
+    "Hashable Iterable Iterator List Literal Mapping MutableMapping MutableSequence NamedTuple NoReturn Optional Protocol "
+    "Sequence Set Tuple Type TypeAlias TypeVar TypedDict Union cast overload",
     "collections": "ChainMap Counter OrderedDict defaultdict deque namedtuple",
     "itertools": "accumulate chain combinations combinations_with_replacement count cycle dropwhile groupby islice "
     "pairwise permutations product repeat starmap takewhile zip_longest",
@@ -135,14 +139,18 @@ def find(namespace, fn_name):
     raise NameError(f"the program defines no {fn_name}")
 
 
-def call(program, fn_name):
-    """Read the arguments, run the program's text as a module, call its function and write what it returns."""
+def call(program, fn_name, names=(), around=lambda function: function):
+    """Read the arguments, run the program's text as a module, call its function and write what it returns.
+
+    names: what else the program may use without a definition of its own; around: what the function is called through.
+    """
     arguments = marshal.loads(bytes.fromhex(sys.stdin.read()))
     module = sys.modules["solution"] = type(sys)("solution")
     code = compile(program, "program.py", "exec", dont_inherit=True)
     wanted = names_in(code) - {fn_name.rpartition(".")[2]}  # or the library's gcd would pass for the program's
     module.__dict__.update(prelude(wanted))
+    module.__dict__.update(names)
     exec(code, module.__dict__)
-    data = memoryview(encode_value(find(module.__dict__, fn_name)(*arguments)))
+    data = memoryview(encode_value(around(find(module.__dict__, fn_name))(*arguments)))
     while data:
         data = data[os.write(RESULT_FD, data) :]

@@ -12,7 +12,8 @@ claims to equal everything equals nothing.
 
 The program runs as the module `solution`, not as `__main__`: a demonstration behind the usual guard does not run. Names of
 the standard library that it uses without importing them are there (call_driver.NAMES), as on the sites where call-based
-problems come from; programs that read standard input get no such help.
+problems come from, and so are their linked lists and trees (node_driver.py); programs that read standard input get no such
+help.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import marshal
 import re
 from pathlib import Path
 
-from verifier import call_driver
+from verifier import call_driver, node_driver
 from verifier.call_driver import RESULT_FD, encode_value
 
 __all__ = ["RESULT_FD", "Opaque", "decode_args", "decode_value", "driver", "encode_args", "encode_value"]
@@ -31,7 +32,7 @@ __all__ = ["RESULT_FD", "Opaque", "decode_args", "decode_value", "driver", "enco
 MAX_CONTAINERS = 2_000_000  # in one value: an empty list takes two bytes on the wire and sixty in the parent
 MAX_SAME_HASH = 100  # of a set's elements or a dictionary's keys: more are made to cost quadratic time
 LONG_NUMBER = re.compile(r"[0-9]{1000}")
-DRIVER = Path(call_driver.__file__).read_text(encoding="utf-8")
+DRIVER, NODE_DRIVER = (Path(part.__file__).read_text(encoding="utf-8") for part in (call_driver, node_driver))
 
 
 class Opaque:
@@ -80,6 +81,8 @@ def driver(program: str, fn_name: str) -> str:
     `fn_name` names a method of the class Solution or a function, or with a dot a method: "Class.method". The source needs
     nothing but the standard library. An exception of the program's leaves it as from any program.
     """
+    if "ListNode" in program or "TreeNode" in program:
+        return f"{DRIVER}\n\n{NODE_DRIVER}\n\ncall({program!r}, {fn_name!r}, NODES, with_nodes)\n"
     return f"{DRIVER}\n\ncall({program!r}, {fn_name!r})\n"
 
 
