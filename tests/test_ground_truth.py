@@ -218,6 +218,15 @@ def test_texts_of_values():
     assert compare_value("5", test.expected).ok
 
 
+def test_words_that_look_like_numbers():
+    """Beside a word without quotes they are words as well; a returned value may be either."""
+    row = {"fn_name": "f", "inputs": ["hello\n1", "12\n2", "null\n3", '"4"\n4'], "outputs": ["hello", "12", "2.50", "[1]"]}
+    assert [arguments for arguments, _ in calls(row)] == [["hello", 1], ["12", 2], ["null", 3], ["4", 4]]
+    expected = [test.expected for test in parse(row).tests]
+    for value, met in (("hello", [0]), ("12", [1]), (12, [1]), ("2.50", [2]), (2.5, [2]), ([1], [3]), (1, [])):
+        assert [number for number, value_of in enumerate(expected) if compare_value(value, value_of).ok] == met
+
+
 def test_strings_written_as_json_once_more_than_the_rest():
     row = {"fn_name": "f", "inputs": [['"ab"', 1], ['""', 2]], "outputs": ['"ba"', '""']}
     assert [arguments for arguments, _ in calls(row)] == [["ab", 1], ["", 2]]

@@ -1,0 +1,208 @@
+"""The inputs and outputs of a call-based row -> arguments and expected values.
+
+How they are written differs from set to set (ground_truth.py shows the layouts), and often only all tests of a row together
+tell what one of them means.
+"""
+
+from __future__ import annotations
+
+import ast
+import decimal
+import json
+import re
+from collections.abc import Iterator
+
+from verifier import calls
+from verifier.comparison import Exactly
+
+NAMED_ARGUMENT = re.compile(r"\s*[A-Za-z_]\w*\s*=(?!=)")
+INTEGER = re.compile(r"0|-?[1-9][0-9]{0,99}")
+JSON_NAMES = {"null": None, "true": True, "false": False}
+NOT_BLANK = re.compile(r"\S")
+REST_OF_LINE = re.compile(r"[^\S\n]*(?:\n|\Z)")
+
+
+def read_json(text: str) -> object:
+    """json.loads that takes integers of any length and strings with line ends as they are. Raises ValueError."""
+    return DECODER.decode(text)
+
+
+def _integer(digits: str) -> int:
+    try:
+        return int(digits)
+    except ValueError:  # more digits than int() takes
+        return int(decimal.Decimal(digits))
+
+
+DECODER = json.JSONDecoder(parse_int=_integer, strict=False)  # not strict: strings may hold line ends as they are
+
+
+def read(pairs: list[tuple[object, object]]) -> Iterator[tuple[bytes, object]]:
+    """Arguments as calls.encode_args has them, and the value for comparison.compare_value, of each pair of input and output."""
+    pairs = [tuple(side.decode(errors="replace") if isinstance(side, bytes) else side for side in pair) for pair in pairs]
+    rows = _named_arguments([stdin for stdin, _ in pairs]) or [_arguments(stdin) for stdin, _ in pairs]
+    _keep_words([stdin for stdin, _ in pairs], rows)
+    quoted = all(map(_is_quoted, _strings(rows)))
+    for position in range(max(map(len, rows))):
+        of_tests = [row for row in rows if position < len(row)]
+        column = _unquoted([row[position] for row in of_tests])
+        if _lost_integer_keys(column) and all(_is_json(stdin) for stdin, _ in pairs):
+            column = [_with_integer_keys(argument) for argument in column]
+        for row, argument in zip(of_tests, column, strict=True):
+            row[position] = argument
+    as_text = [isinstance(stdin, str) and isinstance(expected, str) for stdin, expected in pairs]
+    results = [_value(expected) if text else expected for (_, expected), text in zip(pairs, as_text, strict=True)]
+    words = any(text and result == expected for (_, expected), result, text in zip(pairs, results, as_text, strict=True))
+    wrapped = all(isinstance(result, list) and len(result) == 1 for result in results)
+    either = wrapped and isinstance(results[0][0], str)  # compare_value reads such strings in both ways
+    if quoted and not either and not any(as_text) and all(isinstance(result, list) for result in results):
+        results = _unquoted(results)  # and not where the function itself adds the quotes
+    for (_, expected), row, result, text in zip(pairs, rows, results, as_text, strict=True):
+        if words and text and _is_number(result):  # one of several words, or a number beside them
+            yield calls.encode_args(row), expected.strip()
+            continue
+        clear = not wrapped if isinstance(result, list) else text and isinstance(result, str) and not _is_quoted(result)
+        yield calls.encode_args(row), Exactly(result) if clear else result
+
+
+def _named_arguments(texts: list[object]) -> list[list] | None:
+    """The arguments of tests that are all written as "nums = [3, 3], target = 6", with the same names; None: they are not."""
+    if not all(isinstance(text, str) and NAMED_ARGUMENT.match(text) for text in texts):
+        return None
+    rows, names = [], set()
+    for text in texts:
+        call = _call_with(re.sub(r",?[^\S\n]*\n(?=[A-Za-z_]\w*\s*=)", ", ", text.strip()))
+        if call is None or call[0] or not call[1]:
+            return None
+        rows.append(list(call[1].values()))
+        names.add(tuple(call[1]))
+    return rows if len(names) == 1 else None
+
+
+def _arguments(value: object) -> list:
+    """Positional arguments: a list holds them, a string has the JSON of one on each line, anything else is the only one."""
+    if isinstance(value, list):
+        return list(value)
+    if not isinstance(value, str):
+        return [value]
+    try:
+        return _json_values(value)
+    except ValueError:
+        return [argument for line in value.split("\n") if line.strip() for argument in _of_line(line)]
+
+
+def _keep_words(texts: list[object], rows: list[list]) -> None:
+    """Give back its text to what was read as a number, true or null where other tests have a word without quotes."""
+    lines = [[line.strip() for line in text.split("\n") if line.strip()] if isinstance(text, str) else [] for text in texts]
+    for position in range(max(map(len, rows))):
+        of_tests = [pair for pair in zip(rows, lines, strict=True) if position < len(pair[0]) == len(pair[1])]
+        if any(row[position] == words[position] for row, words in of_tests):
+            for row, words in of_tests:
+                if _is_number(row[position]):
+                    row[position] = words[position]
+
+
+def _is_number(value: object) -> bool:
+    return value is None or isinstance(value, (bool, int, float))
+
+
+def _json_values(text: str) -> list:
+    """JSON values, each of them on a line of its own, or on several. Raises ValueError for anything else."""
+    values, at = [], 0
+    while start := NOT_BLANK.search(text, at):
+        value, end = DECODER.raw_decode(text, start.start())
+        rest = REST_OF_LINE.match(text, end)
+        if not rest:
+            raise ValueError("a value goes on after its end")
+        values.append(value)
+        at = rest.end()
+    return values
+
+
+def _of_line(line: str) -> list:
+    """The arguments on a line that is not JSON: one, or several with commas between them."""
+    call = _call_with(line.strip())
+    return call[0] if call and len(call[0]) > 1 and not call[1] else [_value(line)]
+
+
+class _JsonNames(ast.NodeTransformer):
+    """Puts the values of JSON's names in the place of the names."""
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.Constant(JSON_NAMES[node.id]) if node.id in JSON_NAMES else node
+
+
+def _call_with(text: str) -> tuple[list, dict[str, object]] | None:
+    """The positional and the named arguments of a call that is written with `text` between its brackets; None: no values."""
+    try:
+        call = _JsonNames().visit(ast.parse(f"f({text})", mode="eval")).body
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+            return None
+        return list(map(ast.literal_eval, call.args)), {node.arg: ast.literal_eval(node.value) for node in call.keywords}
+    except (ValueError, SyntaxError, TypeError, MemoryError):
+        return None
+
+
+def _lost_integer_keys(column: list) -> bool:
+    """Whether the keys of an argument, in all tests, are integers that JSON had to make strings.
+
+    The scorers of APPS, and veRL's own after it, give the program integers as well.
+    """
+    keys = [key for value in column if isinstance(value, dict) for key in value]
+    return bool(keys) and all(isinstance(key, str) and INTEGER.fullmatch(key) for key in keys)
+
+
+def _is_json(stdin: object) -> bool:
+    """Whether arguments were read from JSON, and not from Python, which can write keys of any type."""
+    if isinstance(stdin, str):
+        try:
+            _json_values(stdin)
+        except ValueError:
+            return False
+    return True
+
+
+def _with_integer_keys(value: object) -> object:
+    return {int(key): element for key, element in value.items()} if isinstance(value, dict) else value
+
+
+def _unquoted(column: list) -> list:
+    """One side of all tests; its strings read, where all of them were written as JSON once more than the rest, as in APPS."""
+    strings = _strings(column)
+    first = next(strings, None)
+    return _without_quotes(column) if _is_quoted(first) and all(map(_is_quoted, strings)) else column
+
+
+def _strings(values: list) -> Iterator[str]:
+    for value in values:
+        if isinstance(value, list):
+            yield from _strings(value)
+        elif isinstance(value, str):
+            yield value
+
+
+def _without_quotes(value: object) -> object:
+    if isinstance(value, list):
+        return [_without_quotes(element) for element in value]
+    return read_json(value) if isinstance(value, str) else value
+
+
+def _value(text: str) -> object:
+    """The value of a text: JSON, else a literal of Python, else the text itself."""
+    try:
+        return read_json(text)
+    except ValueError:
+        pass
+    try:
+        return ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, TypeError, MemoryError):
+        return text.strip("\r\n")
+
+
+def _is_quoted(value: object) -> bool:
+    if not isinstance(value, str) or len(value) < 2 or not value[0] == value[-1] == '"':
+        return False
+    try:
+        return isinstance(read_json(value), str)
+    except ValueError:
+        return False
