@@ -63,8 +63,12 @@ ADD_TESTS = [(b"1 2\n", b"3\n"), (b"3 4\n", b"7\n")]
         {"inputs": json.dumps(ADD["inputs"]), "outputs": ADD["outputs"]},
         {"verification_info": {"test_cases": [{"input": "1 2\n", "output": "3\n"}, {"input": "3 4\n", "output": "7\n"}]}},
         json.dumps(ADD).replace("\\n", "\n"),
+        repr(ADD),
+        json.dumps(repr(ADD)),
+        {key: repr(value) for key, value in ADD.items()},
+        {"input_output": repr({**ADD, "fn_name": None})},
     ],
-    ids=range(29),
+    ids=range(33),
 )
 def test_layouts_on_standard_input(ground_truth: object):
     assert parse(ground_truth).fn_name is None
@@ -253,6 +257,7 @@ def test_keys_that_json_made_strings_are_integers_again():
     row = {"fn_name": "f", "inputs": [[{"1": 2, "-30": 4}, "x"], [{}, "y"]], "outputs": [1, 2]}
     assert [arguments for arguments, _ in calls(row)] == [[{1: 2, -30: 4}, "x"], [{}, "y"]]
     assert calls({"fn_name": "f", "inputs": ['{"0": 1}\n{"a": 1}'], "outputs": ["1"]})[0][0] == [{0: 1}, {"a": 1}]
+    assert calls(repr({"fn_name": "f", "inputs": [[{1: 2}]], "outputs": [True]})) == [([{1: 2}], True)]
     for key in ("a", "01", "1.5", "-0", "", "1" * 5000):
         row["inputs"][1] = [{key: 1}, "y"]
         assert calls(row)[0][0][0] == {"1": 2, "-30": 4}

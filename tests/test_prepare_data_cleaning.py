@@ -239,7 +239,7 @@ def test_calls_are_stored_in_one_layout(case: str) -> None:
     "tests",
     [
         '"inputs": ["(1, 2)"], "outputs": ["3"]',  # a tuple, by Python's rules
-        '"inputs": ["{1: 2}"], "outputs": ["3"]',  # keys that are no strings
+        '"inputs": ["{1.5: 2}"], "outputs": ["3"]',  # keys that are no strings
         '"inputs": [[1]], "outputs": ["5"]',  # 5 or "5": as text it would be one of them only
         f'"inputs": [[1{"0" * 5000}]], "outputs": [[1]]',  # more digits than json writes
     ],

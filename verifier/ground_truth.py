@@ -8,6 +8,7 @@ The layouts that rows of Eurus-2 and its relatives have, as a JSON string, as by
     {"entry_point": "Solution().f", "inputs": ["x = 1, y = 2", ...], ...}       call-based, as LeetCode shows its examples
     [{"input": "3 4\\n", "output": "7\\n"}, ...]                                 records, also under "tests", "test_cases", ...
     {"inputs": "[\\"3 4\\", ...]", "outputs": "[\\"7\\", ...]"}                     lists that are JSON in strings of their own
+    {'inputs': ['3 4\\n', ...], 'outputs': ['7\\n', ...]}                        any of them as Python writes it, up to 1 MiB
     base64 of zlib of JSON, or of a pickle that holds JSON                      as LiveCodeBench stores its private tests
 
 Input is passed on as it is, but for CR LF, which becomes LF, and a byte order mark at its start, which no program expects.
@@ -18,6 +19,7 @@ data's preparation to say.
 
 from __future__ import annotations
 
+import ast
 import base64
 import codecs
 import contextlib
@@ -34,6 +36,7 @@ from verifier import call_layouts
 from verifier.call_layouts import read_json
 
 MAX_BYTES = 1 << 30  # of compressed tests, once unpacked
+MAX_LITERAL = 1 << 20  # characters that Python's parser gets: it takes a hundred times the memory
 INPUT_KEYS = ("inputs", "input", "stdin")
 OUTPUT_KEYS = ("outputs", "output", "expected_output", "stdout")
 NAME_KEYS = ("fn_name", "func_name", "function_name", "entry_point")
@@ -114,12 +117,25 @@ def _loaded(value: object) -> object:
         if not value.strip():
             raise GroundTruthError("the ground truth is empty")
         try:
-            value = read_json(value.removeprefix("\ufeff"))
+            value = _written(value.removeprefix("\ufeff"))
         except ValueError:
             value = _unpacked(value)
     if isinstance(value, (dict, list)):
         return value
     raise GroundTruthError(f"the ground truth is {_kind(value)}, not the JSON of an object or a list of tests")
+
+
+def _written(text: str) -> object:
+    """What a text is the JSON of, or else, for objects and lists, Python's literal. Raises ValueError."""
+    try:
+        return read_json(text)
+    except ValueError:
+        if not text.lstrip().startswith(("{", "[")) or len(text) > MAX_LITERAL:
+            raise
+    try:
+        return _plain(ast.literal_eval(text.strip()))
+    except (SyntaxError, TypeError, MemoryError) as error:
+        raise ValueError("neither JSON nor a literal") from error
 
 
 class _DataOnly(pickle.Unpickler):
@@ -190,7 +206,7 @@ def _lists_in(inputs: object, outputs: object) -> tuple[list, list] | None:
     for side in (inputs, outputs):
         if isinstance(side, str) and side.lstrip()[:1] == "[":
             with contextlib.suppress(ValueError, RecursionError):
-                side = read_json(side)
+                side = _written(side)
         lists.append(side)
     inputs, outputs = lists
     if not (isinstance(inputs, list) and isinstance(outputs, list) and len(inputs) == len(outputs)):
