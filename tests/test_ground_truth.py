@@ -253,6 +253,14 @@ def test_arguments_as_leetcode_shows_them():
         assert calls(row)[0][0] == [texts[0]]
 
 
+def test_records_of_arguments():
+    records = [{"nums": [3, 3], "target": 6}, {"target": 1, "nums": [1]}]
+    row = {"fn_name": "f", "inputs": records, "outputs": [1, 2]}
+    assert [arguments for arguments, _ in calls(row)] == [[[3, 3], 6], [[1], 1]]
+    for inputs in ([{"a": 1}, {"b": 1}], [{"a b": 1}, {"a b": 2}], [{"a": 1}], [[{"a": 1}], [{"a": 2}]], [{}, {}]):
+        assert len(calls({**row, "inputs": inputs, "outputs": [1] * len(inputs)})[0][0]) == 1
+
+
 def test_keys_that_json_made_strings_are_integers_again():
     row = {"fn_name": "f", "inputs": [[{"1": 2, "-30": 4}, "x"], [{}, "y"]], "outputs": [1, 2]}
     assert [arguments for arguments, _ in calls(row)] == [[{1: 2, -30: 4}, "x"], [{}, "y"]]

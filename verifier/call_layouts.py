@@ -66,7 +66,12 @@ def read(pairs: list[tuple[object, object]]) -> Iterator[tuple[bytes, object]]:
 
 
 def _named_arguments(texts: list[object]) -> list[list] | None:
-    """The arguments of tests that are all written as "nums = [3, 3], target = 6", with the same names; None: they are not."""
+    """The arguments of tests that are all written as "nums = [3, 3], target = 6", with the same names; None: they are not.
+
+    So are records of the same names. One record alone is more likely an argument.
+    """
+    if len(texts) > 1 and all(isinstance(text, dict) and text and text.keys() == texts[0].keys() for text in texts):
+        return [[text[name] for name in texts[0]] for text in texts] if all(map(str.isidentifier, texts[0])) else None
     if not all(isinstance(text, str) and NAMED_ARGUMENT.match(text) for text in texts):
         return None
     rows, names = [], set()

@@ -15,15 +15,16 @@ the plain recipe's: equal text once both ends are stripped.
 
 Returned values: equal as in Python (so 1, 1.0 and True are one value), and besides: a tuple is a list, a float is met
 within 1e-6, a set meets a list that has its elements once each in any order, a dictionary's keys may have become strings in
-JSON, a value may be wrapped in a list of its own (as rows have it), and a string may hold the JSON of the value, or, where
-it is wrapped, of a string. The last two are meant for values as rows have them; `Exactly` turns them off where the row
-leaves no doubt.
+JSON, a value may be wrapped in a list of its own (as rows have it), and a string may hold the value as JSON or Python write
+it, or, where it is wrapped, a string. The last two are meant for values as rows have them; `Exactly` turns them off where the
+row leaves no doubt.
 
 Not covered: problems with several right answers, and output whose shape counts (a drawing): they need a checker.
 """
 
 from __future__ import annotations
 
+import ast
 import bisect
 import contextlib
 import json
@@ -44,6 +45,7 @@ RULES = ("exact", "tokens", "value", "float", "case")  # from the strictest to t
 SPACE = re.compile(rb"\s")
 CHUNK = 1 << 20  # bytes split into tokens at a time: 50 MB at once would be a gigabyte of them
 DETAIL = 200  # characters
+LITERAL = 100_000  # characters that Python's parser gets
 SHOWN = 40  # characters of a token
 
 
@@ -221,11 +223,21 @@ def _readings(expected: object) -> list[object]:
         readings.append(expected[0])
     for reading in readings[:]:
         if isinstance(reading, str):
-            with contextlib.suppress(ValueError, RecursionError):
-                value = json.loads(reading)
+            with contextlib.suppress(ValueError, RecursionError, SyntaxError, TypeError, MemoryError):
+                value = _written(reading)
                 if reading is expected or isinstance(value, str):  # in a list of its own, "5" is the string and not 5
                     readings.append(value)
     return readings
+
+
+def _written(text: str) -> object:
+    """The value that a text is the JSON of, or that Python writes so, strings aside."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        if not text.startswith(("True", "False", "None", "[", "(", "{")) or len(text) > LITERAL:
+            raise
+    return ast.literal_eval(text)
 
 
 def _difference(actual: object, expected: object, kindnesses: set[str]) -> str:
