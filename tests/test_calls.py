@@ -148,6 +148,7 @@ NODES = {
     "empty tree": (INVERT, [], []),
     "a list by its hint": ("# no ListNode\ndef f(head: List[int]) -> List[int]: return head[1:]", [1, 2], [2]),
     "without a hint": ("def f(head): return ListNode(head[0], ListNode(5))", [1], [1, 5]),
+    "a pair with a node": ("def f(head: ListNode): return head.next, head.val", [1, 2], [[2], 1]),
     "nothing where no node is due": ("def f(head: ListNode): head.val = 2", [1], None),
 }
 

@@ -68,7 +68,7 @@ def tree_of(values, node):
 
 def values_of(value):
     """Nodes as lists of their values; a list of nodes as a list of lists; anything else as it is."""
-    if isinstance(value, list):
+    if isinstance(value, (list, tuple)):
         return [values_of(element) for element in value] if any(map(is_node, value)) else value
     if not is_node(value):
         return value
