@@ -80,7 +80,7 @@ def test_a_judge_without_a_sandbox_costs_at_most_its_case(monkeypatch: pytest.Mo
     assert verdict_agreement.in_a_process(lambda: 0.5) == 0.5
     assert verdict_agreement.in_a_process(lambda: 1 / 0) is None
     assert verdict_agreement.in_a_process(lambda: time.sleep(600)) is None
-    assert verdict_agreement.in_a_process(lambda: len(bytearray(verdict_agreement.MEMORY + 1))) is None
+    assert verdict_agreement.in_a_process(lambda: len(bytearray(2 * verdict_agreement.MEMORY))) is None
 
 
 def test_the_table_counts_only_what_all_have_run() -> None:
