@@ -15,8 +15,13 @@ from pathlib import Path
 if str(Path(__file__).resolve().parent) not in sys.path:
     sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from verifier import extraction, ground_truth, options, scoring
-from verifier.verdict import Verdict
+try:
+    from verifier import extraction, ground_truth, options, scoring
+    from verifier.verdict import Verdict
+except ValueError as error:  # CODE_REWARD_CONCURRENCY
+    if __name__ != "__main__":
+        raise
+    sys.exit(f"code_reward.py: {error}")
 
 
 def compute_score(data_source, solution_str, ground_truth, extra_info=None, **kwargs) -> dict[str, float]:
@@ -62,11 +67,6 @@ def run_io_tests(code: str, inputs, outputs=None, timeout: float = 10.0) -> floa
 
 
 if __name__ == "__main__":
-    from verifier import isolation, self_check
+    from verifier import self_check
 
-    if sys.argv[1:] == ["--isolation"]:
-        print(isolation.report())
-    elif sys.argv[1:]:
-        sys.exit("usage: python3 code_reward.py [--isolation]")
-    else:
-        sys.exit(self_check.main(compute_score))
+    sys.exit(self_check.command(sys.argv[1:], compute_score))

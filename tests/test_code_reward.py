@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import multiprocessing
@@ -85,12 +86,25 @@ def test_outcome(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "response", [None, b"```python\nprint(7)\n```", b"\xff\xfe", "", " \n", "\x00", "\ud800", 7, ["x"], "```" * 99]
+    "response",
+    [
+        None,
+        b"```python\nprint(7)\n```",
+        memoryview(b"```python\nprint(7)\n```"),
+        b"\xff\xfe",
+        "",
+        " \n",
+        "\x00",
+        "\ud800",
+        7,
+        ["x"],
+        "```" * 99,
+    ],
 )
 def test_any_response_gets_a_score(response: object) -> None:
     numbers = judge(response)
     assert numbers["internal_error"] == 0.0
-    assert numbers["score"] == (0.5 if isinstance(response, bytes) and b"print" in response else 0.0)
+    assert numbers["score"] == (0.5 if isinstance(response, bytes | memoryview) and b"print" in bytes(response) else 0.0)
 
 
 def test_numpy_strings_as_veRL_passes_them() -> None:
@@ -125,6 +139,26 @@ def test_unreadable_ground_truth(truth: object, capsys: pytest.CaptureFixture) -
     for _ in range(2):
         assert nonzero(judge(ADD, truth)) == {"data_error": 1.0, "format": 1.0}
     assert capsys.readouterr().err.count("DATA ERROR") == 1
+
+
+@pytest.mark.parametrize("stderr", ["none", "closed", "full", "without a reader"])
+def test_what_nobody_can_read_costs_no_score(stderr: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scoring._reported_rows.clear()
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(os.devnull) as closed, open("/dev/full", "w") as full, open(writing, "w", closefd=False) as alone:
+        closed.close()
+        streams = {"none": None, "closed": closed, "full": full, "without a reader": alone}
+        monkeypatch.setattr(sys, "stderr", streams[stderr])
+        monkeypatch.setenv("CODE_REWARD_LOG_DIR", "/proc/nothing")
+        try:
+            assert nonzero(judge(ADD, "{")) == {"data_error": 1.0, "format": 1.0}
+        finally:
+            monkeypatch.undo()
+            os.close(writing)
+            for stream in (full, alone):
+                with contextlib.suppress(OSError):
+                    stream.close()
 
 
 def test_verifier_failure_is_loud_and_not_the_programs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
@@ -210,6 +244,12 @@ def test_options_from_arguments_and_environment() -> None:
     ({"timeout": float("nan")}, {}, "timeout must be a number"),
     ({"timeout": True}, {}, "timeout must be a number"),
     ({}, {"CODE_REWARD_MEMORY_MB": "1g"}, "memory_mb must be a number"),
+    ({"timeout": 1e300}, {}, "timeout must be a number from 0.1 to 1e+06, not 1e+300"),
+    ({"wall_timeout": float("inf")}, {}, "wall_timeout must be a number from 0.1 to 1e+06, not inf"),
+    ({}, {"CODE_REWARD_MEMORY_MB": "1e300"}, "memory_mb must be a number from 1 to 1e+06"),
+    ({"max_tests": 1e300}, {}, "max_tests must be a number from 3 to 1e+15"),
+    ({"timeout": 10**400}, {}, "timeout must be a number"),
+    ({"block": ["last"]}, {}, "block must be one of last, first, source, not ['last']"),
     ({"full_timeouts": 0}, {}, "full_timeouts must be a number, 1 or more"),
     ({"max_tests": 2}, {}, "max_tests must be a number, 3 or more"),
     ({"max_tests": 3.5}, {}, "max_tests must be a whole number"),
@@ -279,6 +319,21 @@ thread.join()
         [sys.executable, "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60
     )
     assert (done.stdout, done.returncode) == ("1.0\n", 0), done.stderr
+
+
+@pytest.mark.parametrize(
+    "shell", ["exec {} <&- >&- 2>&-", "ulimit -v 2000000; exec {}"], ids=["no standard streams", "ulimit -v"]
+)
+def test_from_a_process_that_has_less(shell: str, tmp_path: Path) -> None:
+    script = f"""
+from code_reward import compute_score
+score = compute_score("x", {ADD!r}, {TESTS!r})["score"]
+open("score", "w").write(str(score))
+"""
+    (tmp_path / "score.py").write_text(script)
+    command = shell.format(f"{sys.executable} score.py")
+    subprocess.run(["bash", "-c", command], cwd=tmp_path, timeout=60, check=True)
+    assert (tmp_path / "score").read_text() == "1.0"
 
 
 @pytest.mark.skipif(importlib.util.find_spec("verl") is None, reason="veRL is not installed")
@@ -351,6 +406,34 @@ def test_self_check_without_any_package(tmp_path: Path) -> None:
     assert len(lines) >= 14
     assert all(line.endswith(" -> ok") for line in lines[3:]), done.stdout
     assert (done.returncode, done.stderr, list(tmp_path.iterdir())) == (0, "", [])
+
+
+@pytest.mark.parametrize("arguments, environ, sentence", [
+    ([], {"CODE_REWARD_CONCURRENCY": "x"}, "code_reward.py: CODE_REWARD_CONCURRENCY must be a whole number"),
+    ([], {"CODE_REWARD_BACKEND": "cloud"}, "code_reward.py: code_reward's option backend must be one of"),
+    ([], {"CODE_REWARD_TIMOUT": "3"}, "code_reward.py: code_reward has no option CODE_REWARD_TIMOUT"),
+    (["--isolation"], {"CODE_REWARD_ISOLATION": "jail"}, "code_reward.py: CODE_REWARD_ISOLATION=jail is unknown"),
+    (["--isolate"], {}, "usage: python3 code_reward.py [--isolation]"),
+])  # fmt: skip
+def test_the_script_says_in_one_sentence_what_is_wrong(
+    arguments: list[str], environ: dict, sentence: str, tmp_path: Path
+) -> None:
+    command = [sys.executable, str(ROOT / "code_reward.py"), *arguments]
+    done = subprocess.run(command, cwd=tmp_path, env=os.environ | environ, capture_output=True, text=True, timeout=60)
+    assert done.stderr.startswith(sentence) and done.stderr.count("\n") == 1
+    assert (done.returncode, done.stdout) == (1, "")
+
+
+def test_the_script_shows_its_usage(tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / "code_reward.py"), "--help"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "usage: python3 code_reward.py [--isolation]\n", "")
+
+
+def test_the_scripts_reader_may_have_seen_enough() -> None:
+    command = f"{sys.executable} {ROOT / 'code_reward.py'} | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("Correct code -> score=1.00 pass_rate=1.00 format=1\n", "")
 
 
 @pytest.mark.parametrize("name, value", [("time_limit", 0.0), ("score", 1.0), ("internal_error", 1.0)])

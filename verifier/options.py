@@ -27,6 +27,7 @@ SHORT_FACTOR = 10  # so does the limit after three tests over time, at most a se
 SOURCE_RULES = {"block": "source", "comparison": "source", "row_checkers": False}  # what the source recipe does
 # Half of the score is the tests' at the least, or a program that only compiles would be worth the trouble.
 MAX_FORMAT_WEIGHT, MAX_COMPILE_WEIGHT = 0.2, 0.3
+LARGEST, LARGEST_COUNT = 1e6, 1e15  # seconds and MiB; tests. Clocks and limits of the kernel cannot take any number
 CHOICES = ("block", "comparison", "reward", "format_weight", "compile_weight", "max_tests")  # fields of Options, as given
 
 
@@ -106,14 +107,15 @@ def _known(name: str, as_given: str, prefix: str) -> str:
     raise ValueError(f"code_reward has no option {as_given}: {hint}the options are {', '.join(written.values())}")
 
 
-def _number(at_least: float, at_most: float = math.inf) -> Callable[[str, object], float]:
+def _number(at_least: float, at_most: float = LARGEST) -> Callable[[str, object], float]:
     def parse(name: str, value: object) -> float:
         try:
             number = float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             number = math.nan
-        if isinstance(value, bool) or not at_least <= number <= at_most or number == math.inf:
-            span = f", {at_least:g} or more" if at_most == math.inf else f" from {at_least:g} to {at_most:g}"
+        if isinstance(value, bool) or not at_least <= number <= at_most:
+            open_end = at_most >= LARGEST and not number > at_most
+            span = f", {at_least:g} or more" if open_end else f" from {at_least:g} to {at_most:g}"
             raise ValueError(f"code_reward's option {name} must be a number{span}, not {value!r}")
         return number
 
@@ -122,7 +124,7 @@ def _number(at_least: float, at_most: float = math.inf) -> Callable[[str, object
 
 def _whole(at_least: int) -> Callable[[str, object], int]:
     def parse(name: str, value: object) -> int:
-        number = _number(at_least)(name, value)
+        number = _number(at_least, LARGEST_COUNT)(name, value)
         if number != int(number):
             raise ValueError(f"code_reward's option {name} must be a whole number, not {value!r}")
         return int(number)
@@ -132,7 +134,7 @@ def _whole(at_least: int) -> Callable[[str, object], int]:
 
 def _one_of(*choices: str) -> Callable[[str, object], str]:
     def parse(name: str, value: object) -> str:
-        if value not in choices:
+        if not isinstance(value, str) or value not in choices:
             raise ValueError(f"code_reward's option {name} must be one of {', '.join(choices)}, not {value!r}")
         return str(value)
 

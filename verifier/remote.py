@@ -24,7 +24,6 @@ import json
 import os
 import random
 import secrets
-import sys
 import threading
 import time
 import zipfile
@@ -34,7 +33,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from verifier import cores, isolation, remote_job, slots, wire
+from verifier import cores, isolation, notice, remote_job, slots, wire
 from verifier.verdict import Execution, Limits, Verdict
 
 if TYPE_CHECKING:
@@ -292,9 +291,7 @@ def _execution(test: dict, parts: Iterator[bytes]) -> Execution:
 def _say_once_without_walls(walls: str) -> None:
     if walls == "off" and "off" not in _warned and isolation.requested() != "off":
         _warned.add("off")
-        print(
+        notice.say(
             "code_reward: SandboxFusion's machine offers no isolation of its own, so its sandbox is all that confines "
-            f"the programs; {isolation.ISOLATION}=landlock (or another mode) would refuse to run them there.",
-            file=sys.stderr,
-            flush=True,
+            f"the programs; {isolation.ISOLATION}=landlock (or another mode) would refuse to run them there."
         )

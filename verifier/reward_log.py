@@ -35,7 +35,6 @@ import json
 import math
 import os
 import socket
-import sys
 import threading
 import time
 from collections import Counter
@@ -43,6 +42,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from verifier import notice
 from verifier.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def _append(folder: str, fields: Callable[[], Mapping[str, object]]) -> None:
     except Exception as error:  # a full disk, a folder that is gone: never at the cost of a score
         if folder not in _complained:
             _complained.add(folder)
-            print(f"{CANNOT_WRITE} in {folder}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+            notice.say(f"{CANNOT_WRITE} in {folder}: {type(error).__name__}: {error}")
 
 
 def _file_bytes() -> float:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import re
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
-from verifier import calls, canary, checkers, comparison, extraction, ground_truth, options, remote, reward_log
+from verifier import calls, canary, checkers, comparison, extraction, ground_truth, notice, options, remote, reward_log
 from verifier.checkers import Checker, CheckerError
 from verifier.comparison import Comparison
 from verifier.executor import run_tests
@@ -231,7 +230,7 @@ def _size(expected: object) -> int:
 def _text(response: object) -> str:
     if response is None:
         return ""
-    return response.decode(errors="replace") if isinstance(response, bytes | bytearray) else str(response)
+    return bytes(response).decode(errors="replace") if isinstance(response, bytes | bytearray | memoryview) else str(response)
 
 
 def _report(result: TestResult, data_source: object, extra_info: object, truth: object) -> None:
@@ -245,4 +244,4 @@ def _report(result: TestResult, data_source: object, extra_info: object, truth: 
         what = "DATA ERROR, every response to this row gets 0"
     else:
         return
-    print(f"code_reward: {what}: {result.detail} ({row})", file=sys.stderr, flush=True)
+    notice.say(f"code_reward: {what}: {result.detail} ({row})")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from verifier import launch, options
+from verifier import isolation, launch, options
 
 ADD = "a, b = map(int, input().split())\nprint(a + b)\n"
 SUM_TESTS = {"inputs": ["3 4\n", "-5 5\n"], "outputs": ["7\n", "0\n"]}
@@ -53,6 +54,24 @@ CASES = (
         {"score": 1.0},
     ),
 )
+USAGE = "usage: python3 code_reward.py [--isolation]"
+
+
+def command(arguments: Sequence[str], compute_score: Callable[..., dict[str, float]]) -> int | str:
+    """What `python3 code_reward.py` does; returns what sys.exit takes."""
+    try:
+        if arguments == ["--isolation"]:
+            print(isolation.report(), flush=True)
+            return 0
+        if arguments in (["--help"], ["-h"]):
+            print(USAGE, flush=True)
+            return 0
+        return USAGE if arguments else main(compute_score)
+    except BrokenPipeError:  # as with `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more when it ends
+        return 1
+    except (ValueError, isolation.IsolationError, OSError) as error:  # an option in the environment, or the machine
+        return f"code_reward.py: {error}"
 
 
 def main(compute_score: Callable[..., dict[str, float]]) -> int:
