@@ -35,7 +35,7 @@ def judge(program: str, tests: dict, checker: object, **options: object) -> dict
 
 @pytest.mark.parametrize(
     "extra_info", [None, {}, {"index": 3}, {"checker": None}, {"checker": ""}, {"checker": float("nan")}, {"checker": {}},
-                   {"checker": {"program": None}}, "tokens", 7]
+                   {"checker": {"program": None}}, {"checker": " \n"}, "tokens", 7]
 )  # fmt: skip
 def test_rows_without_a_checker(extra_info: object) -> None:
     assert checkers.of_row(extra_info) == Checker()
@@ -51,9 +51,15 @@ def test_names(name: str, mode: str) -> None:
 
 
 def test_numpy_and_arrow_types() -> None:
-    np, pa = pytest.importorskip("numpy"), pytest.importorskip("pyarrow")
-    for value in (np.str_("float"), np.array("float"), np.array(["float"], dtype=object)):
+    np, pa, pd = map(pytest.importorskip, ("numpy", "pyarrow", "pandas"))
+    for value in (np.str_("float"), np.array("float"), np.array(["float"], dtype=object), pa.scalar("float"), b"float"):
         assert checkers.of_row({"checker": value}) == Checker(mode="float")
+    for value in (pd.NA, pd.NaT, pa.scalar(None, pa.string()), np.float64("nan")):
+        assert checkers.of_row({"checker": value}) == Checker()
+    assert checkers.of_row(pa.scalar({"index": 3, "checker": "float"})) == Checker(mode="float")
+    for value in (np.array([]), np.array(["float", "float"])):
+        with pytest.raises(GroundTruthError, match="of type list, not a name or a program"):
+            checkers.of_row({"checker": value})
     rows = pa.table({"extra_info": [{"checker": {"program": ANY_SUM}}, {"checker": None}, None]}).to_pandas()["extra_info"]
     assert [checkers.of_row(row).program for row in rows] == [ANY_SUM, None, None]
 

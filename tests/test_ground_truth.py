@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import base64
+import collections
 import gzip
 import json
 import pickle
 import zlib
 
 import numpy
+import pandas
+import pyarrow
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +19,10 @@ from hypothesis import strategies as st
 from verifier.calls import decode_args
 from verifier.comparison import Exactly, compare_value
 from verifier.ground_truth import GroundTruthError, parse
+
+
+class Text(str):
+    """As libraries have that mark some of their texts."""
 
 
 def pairs(ground_truth: object) -> list[tuple[bytes, object]]:
@@ -57,6 +64,20 @@ ADD_TESTS = [(b"1 2\n", b"3\n"), (b"3 4\n", b"7\n")]
         base64.b64encode(zlib.compress(pickle.dumps(json.dumps(ADD)))).decode(),
         base64.b64encode(zlib.compress(pickle.dumps(ADD, protocol=2))).decode(),
         bytearray(json.dumps(ADD).encode()),
+        memoryview(json.dumps(ADD).encode()),
+        Text(json.dumps(ADD)),
+        {key: [memoryview(item.encode()) for item in value] for key, value in ADD.items()},
+        {key: list(map(Text, value)) for key, value in ADD.items()},
+        {key: collections.deque(value) for key, value in ADD.items()},
+        {key: pandas.Series(value, dtype="string") for key, value in ADD.items()},
+        {key: pyarrow.array(value) for key, value in ADD.items()},
+        {key: pyarrow.chunked_array([value]) for key, value in ADD.items()},
+        pyarrow.scalar(ADD),
+        pyarrow.scalar(json.dumps(ADD)),
+        pyarrow.py_buffer(json.dumps(ADD).encode()),
+        {**ADD, "fn_name": float("nan")},
+        json.dumps({**ADD, "fn_name": float("nan")}),
+        {**ADD, "fn_name": pandas.NA},
         "\ufeff" + json.dumps(ADD),
         {"input_output": json.dumps(ADD)},
         {key: json.dumps(value) for key, value in ADD.items()},
@@ -68,7 +89,7 @@ ADD_TESTS = [(b"1 2\n", b"3\n"), (b"3 4\n", b"7\n")]
         {key: repr(value) for key, value in ADD.items()},
         {"input_output": repr({**ADD, "fn_name": None})},
     ],
-    ids=range(33),
+    ids=range(47),
 )
 def test_layouts_on_standard_input(ground_truth: object):
     assert parse(ground_truth).fn_name is None

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from verifier import calls, comparison, remote
 from verifier.comparison import Comparison, Exactly
 from verifier.executor import run_tests
-from verifier.ground_truth import GroundTruthError
+from verifier.ground_truth import GroundTruthError, plain
 from verifier.verdict import Limits, Verdict
 
 FUNCTION = "check"
@@ -48,15 +48,21 @@ def of_row(extra_info: object) -> Checker:
     value = extra_info.get("checker") if isinstance(extra_info, Mapping) else None
     if hasattr(value, "item") and getattr(value, "size", 1) == 1:
         value = value.item()  # numpy's scalars
+    with contextlib.suppress(GroundTruthError):  # what holds no data is refused below
+        value = plain(value)
+    if isinstance(value, bytes):
+        value = value.decode(errors="replace")
     if isinstance(value, Mapping):
         given = {str(key): element for key, element in value.items() if element is not None}
         if given and not (set(given) == {"program"} and isinstance(given["program"], str)):
             raise GroundTruthError(f'the row\'s checker has the keys {", ".join(given)}: it must be {{"program": source}}')
         return Checker(program=given.get("program"))
-    if value is None or value != value or value == "":  # NaN: what pandas has for a row without one
+    if value is None or (isinstance(value, float) and value != value):  # NaN: what pandas has for a row without one
         return Checker()
     if not isinstance(value, str):
         raise GroundTruthError(f"the row's checker is of type {type(value).__name__}, not a name or a program")
+    if not value.strip():
+        return Checker()
     name = value.strip().lower().replace("_", "-").replace(" ", "-")
     if name in NAMES:
         return Checker(mode=NAMES[name])

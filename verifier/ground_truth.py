@@ -29,7 +29,7 @@ import itertools
 import json
 import pickle
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from verifier import call_layouts
@@ -75,7 +75,7 @@ class GroundTruth:
 def parse(ground_truth: object) -> GroundTruth:
     """Return the tests of one row, at least one. Raises GroundTruthError."""
     try:
-        parts = list(_parts(_loaded(_plain(ground_truth))))
+        parts = list(_parts(_loaded(plain(ground_truth))))
         fn_name, pairs = _name_in(parts), [pair for part in parts for pair in _pairs(part)]
         if not pairs:
             raise GroundTruthError("the ground truth holds no tests")
@@ -88,19 +88,26 @@ def parse(ground_truth: object) -> GroundTruth:
 # From whatever the column holds to pairs of input and output.
 
 
-def _plain(value: object) -> object:
-    """The value in the types that JSON has, and bytes: numpy's and pyarrow's become lists and numbers."""
+def plain(value: object) -> object:
+    """The value in the types that JSON has, and bytes: numpy's, pandas' and pyarrow's become lists and numbers.
+
+    Raises GroundTruthError for a type that holds no data.
+    """
     if value is None or type(value) in (str, bytes, bool, int, float):
         return value
-    if isinstance(value, bytearray):
-        return bytes(value)
+    if type(value).__name__ in ("NAType", "NaTType"):  # what pandas has for null
+        return None
     if isinstance(value, Mapping):
-        return {str(key): _plain(element) for key, element in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(element) for element in value]
-    for method in ("tolist", "as_py"):
+        return {str(key): plain(element) for key, element in value.items()}
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value)
+    for method in ("tolist", "as_py", "to_pylist", "to_pybytes"):
         if hasattr(value, method):
-            return _plain(getattr(value, method)())
+            return plain(getattr(value, method)())
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, Sequence):
+        return [plain(element) for element in value]
     raise GroundTruthError(f"the ground truth holds a {type(value).__name__}, which is no test")
 
 
@@ -133,7 +140,7 @@ def _written(text: str) -> object:
         if not text.lstrip().startswith(("{", "[")) or len(text) > MAX_LITERAL:
             raise
     try:
-        return _plain(ast.literal_eval(text.strip()))
+        return plain(ast.literal_eval(text.strip()))
     except (SyntaxError, TypeError, MemoryError) as error:
         raise ValueError("neither JSON nor a literal") from error
 
@@ -155,7 +162,7 @@ def _unpacked(text: str) -> object:
         if not data.startswith(b"\x80"):
             return data.decode("utf-8")
         problem = "the compressed tests are a pickle that holds more than plain data"
-        return _plain(_DataOnly(io.BytesIO(data)).load())
+        return plain(_DataOnly(io.BytesIO(data)).load())
     except GroundTruthError:
         raise
     except Exception:  # pickle raises whatever the damaged data leads it to
@@ -221,7 +228,7 @@ def _name_in(parts: list[dict | list]) -> str | None:
         if isinstance(record, dict):
             call_based |= record.get("testtype") == "functional"
             for source in (record, _metadata(record)):
-                names += [source[key] for key in NAME_KEYS if source.get(key) not in (None, "")]
+                names += [source[key] for key in NAME_KEYS if not _is_nothing(source.get(key))]
     names = [name.replace("().", ".") if isinstance(name, str) else name for name in names]
     for name in names:
         if not isinstance(name, str) or not all(part.isidentifier() for part in name.split(".")):
@@ -229,6 +236,10 @@ def _name_in(parts: list[dict | list]) -> str | None:
     if len(set(names)) > 1 or (call_based and not names):
         raise GroundTruthError(f"call-based tests need one function's name, and these have {len(set(names))}")
     return names[0] if names else None
+
+
+def _is_nothing(value: object) -> bool:
+    return value is None or value == "" or value != value  # NaN: what pandas makes of a record that lacks what others have
 
 
 def _metadata(record: dict) -> dict:
