@@ -64,6 +64,15 @@ def band(text: str) -> tuple[float, float]:
     return limits
 
 
+def path(text: str) -> Path:
+    if not text:
+        raise argparse.ArgumentTypeError("an empty path; name a file or a folder")
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise argparse.ArgumentTypeError(f"{text}: no home folder is known here; give a path without ~") from None
+
+
 def parser() -> argparse.ArgumentParser:
     described = argparse.ArgumentParser(
         description="Eurus-2-RL-Data (or data in its layout) -> veRL's chat-format parquet, with a card. All or nothing."
@@ -72,7 +81,7 @@ def parser() -> argparse.ArgumentParser:
     add("--source", nargs="+", default=[HUB_NAME], metavar="S", help="hub name, folder, or parquet/jsonl files")
     add("--validation-source", nargs="+", default=[], metavar="S", help="folder or files of the validation split")
     add("--revision", help="commit, branch or tag of the hub's data set (default: its main branch)")
-    add("--out", default="~/data/eurus2", help="folder to write to (default: %(default)s)")
+    add("--out", type=path, default="~/data/eurus2", help="folder to write to (default: %(default)s)")
     add("--num-train", type=positive, default=1000, metavar="N", help="rows in train{N}.parquet (default: %(default)s)")
     add("--seed", type=int, default=42, help="which rows are drawn (default: %(default)s)")
     add("--max-prompt-tokens", type=positive, default=512, metavar="N", help="longer ones go (default: %(default)s)")
@@ -104,7 +113,7 @@ def parser() -> argparse.ArgumentParser:
         "--benchmarks",
         nargs="+",
         default=[],
-        type=Path,
+        type=path,
         metavar="FILE",
         help="HumanEval, MBPP, LiveCodeBench: not to be in train",
     )
@@ -119,9 +128,9 @@ def parser() -> argparse.ArgumentParser:
     add("--concurrency", type=positive, default=16, metavar="N", help="problems at once (default: %(default)s)")
 
     add = described.add_argument_group("look at a row instead").add_argument
-    add("--inspect", type=Path, metavar="FILE", help="show a row of a parquet file, prepared or raw")
+    add("--inspect", type=path, metavar="FILE", help="show a row of a parquet file, prepared or raw")
     add("--index", type=int, metavar="N", help="extra_info.index of the row (default: the first row)")
-    add("--program", type=Path, metavar="FILE", help="judge this Python program on the row")
+    add("--program", type=path, metavar="FILE", help="judge this Python program on the row")
     return described
 
 
@@ -140,7 +149,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
             concurrency=args.concurrency,
         )
     return Settings(
-        out=Path(args.out).expanduser(),
+        out=args.out,
         num_train=args.num_train,
         seed=args.seed,
         rules=Rules(
@@ -158,7 +167,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
         tokenizer=args.tokenizer,
         drop_duplicates=args.drop_duplicates,
         similarity=args.similarity,
-        tasks=tuple(task for path in args.benchmarks for task in duplicates.read_benchmark(path.expanduser())),
+        tasks=tuple(task for file in args.benchmarks for task in duplicates.read_benchmark(file)),
         sampling=sampling,
     )
 
@@ -197,10 +206,10 @@ def main(arguments: list[str] | None = None) -> int:
     if not args.inspect and (args.index is not None or args.program):
         command.error("--index and --program go with --inspect FILE")
     sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that cannot show a character is no reason to fail
-    unchanged = f"; nothing {'else ' if args.pass_rate else ''}in {Path(args.out).expanduser()} was changed"
+    unchanged = f"; nothing {'else ' if args.pass_rate else ''}in {args.out} was changed"
     try:
         if args.inspect:
-            for line in row_view.view(args.inspect.expanduser(), args.index, args.tokenizer, args.program):
+            for line in row_view.view(args.inspect, args.index, args.tokenizer, args.program):
                 print(line)
         else:
             settings = settings_of(args)
@@ -219,5 +228,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that temporary files are removed
+    for request in (signal.SIGTERM, signal.SIGHUP):  # so that temporary files are removed
+        if signal.getsignal(request) is not signal.SIG_IGN:  # as nohup has it
+            signal.signal(request, lambda number, _: sys.exit(128 + number))
     raise SystemExit(main())

@@ -162,7 +162,10 @@ def usable_tests(ground_truth: Any, rules: Rules, notes: Counter[str]) -> tuple[
     are no sizes for what the verifier refuses, kept by the rules.
     """
     if isinstance(ground_truth, dict | list):
-        ground_truth = json.dumps(ground_truth)
+        try:
+            ground_truth = json.dumps(ground_truth, default=bytes.decode)
+        except (TypeError, ValueError, RecursionError):  # dates, bytes that are not UTF-8: nothing that JSON can hold
+            return "tests cannot be read"
     elif isinstance(ground_truth, bytes):
         ground_truth = ground_truth.decode(errors="surrogateescape")
     try:

@@ -32,6 +32,10 @@ COLUMNS = {
     "reward_model": ("a record",),
 }
 OPTIONAL = ("extra_info",)  # only for a checker in it
+LISTS = (
+    *(pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list),
+    *(pa.types.is_list_view, pa.types.is_large_list_view),
+)
 READ_ROWS = 128  # a row's tests can be megabytes, so few rows at a time
 BUFFER_BYTES = 1 << 20
 
@@ -91,11 +95,14 @@ def is_validation(path: Path) -> bool:
 
 def files_of(name: str) -> list[Path]:
     """The parquet files of a folder in the hub's layout (else its JSON lines), or the one file named."""
-    path = Path(name).expanduser()
+    if not name:
+        raise DataError("a source without a name is given; a source is a folder, parquet or jsonl files, or a hub name")
+    path = Path(os.path.expanduser(name))
     if path.is_dir():
         if not os.access(path, os.R_OK | os.X_OK):
             raise DataError(f"the folder {path} cannot be read (permission denied); run as a user who may")
-        for pattern in ("*.parquet", "data/*.parquet", "*.jsonl", "data/*.jsonl"):
+        # Hidden files are no data: macOS puts a ._train.parquet beside each file that it copies.
+        for pattern in ("[!.]*.parquet", "data/[!.]*.parquet", "[!.]*.jsonl", "data/[!.]*.jsonl"):
             if found := sorted(path.glob(pattern)):
                 return found
         raise DataError(f"{path} holds no .parquet or .jsonl file; give the folder of train.parquet, or the files")
@@ -192,7 +199,7 @@ def kind(column: pa.DataType) -> str:
         column = column.value_type
     if pa.types.is_string(column) or pa.types.is_large_string(column) or pa.types.is_string_view(column):
         return "text"
-    if pa.types.is_list(column) or pa.types.is_large_list(column):
+    if any(is_one(column) for is_one in LISTS):
         return "a list"
     return "a record" if pa.types.is_struct(column) else str(column)
 
@@ -228,7 +235,7 @@ def open_parquet(path: Path) -> pq.ParquetFile:
 
 def json_lines(path: Path) -> Iterator[dict]:
     # Bytes that are not UTF-8 become lone surrogates: the row that holds them is dropped later, not the file.
-    with path.open(encoding="utf-8", errors="surrogateescape") as lines:
+    with path.open(encoding="utf-8-sig", errors="surrogateescape") as lines:
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue

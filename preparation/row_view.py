@@ -35,14 +35,15 @@ def view(path: Path, index: int | None = None, tokenizer: str | None = None, pro
     Raises DataError where the file, the row, the tokenizer, the program or the verifier cannot be used.
     """
     position, total, row = find_row(path, index)
-    info, reward_model = row.get("extra_info") or {}, row["reward_model"] or {}
+    info, reward_model = (row.get(name) if isinstance(row.get(name), dict) else {} for name in ("extra_info", "reward_model"))
     yield f"{path}, row {position + 1:,} of {total:,}"
     labels = {"data source": row["data_source"], "ability": row["ability"], **info}
     yield "   ".join(f"{name} {value}" for name, value in labels.items() if name != "checker")
     prompt = row["prompt"]
-    for message in prompt if isinstance(prompt, list) else [{"role": "prompt", "content": prompt}]:
-        yield from section(message["role"], str(message["content"]))
-    if tokenizer and isinstance(prompt, list):
+    is_chat = isinstance(prompt, list) and all(isinstance(message, dict) for message in prompt)
+    for message in prompt if is_chat else [{"role": "prompt", "content": prompt}]:
+        yield from section(str(message.get("role")), str(message.get("content")))
+    if tokenizer and is_chat:
         text = lengths.render(tokenizer)(prompt)
         (tokens,) = lengths.token_counter(tokenizer)([prompt])
         yield from section(f"what the chat template of {tokenizer} makes of it: {tokens:,} tokens", text)

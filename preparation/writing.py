@@ -95,8 +95,8 @@ def in_use(folder: Path) -> Iterator[bool]:
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Holds back Ctrl-C and the request to terminate for a moment: some new files beside some old ones help nobody."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    """Holds back Ctrl-C and the requests to terminate for a moment: some new files beside some old ones help nobody."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
     try:
         yield
     finally:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import errno
 import json
 import signal
@@ -192,11 +194,22 @@ def test_a_row_without_ground_truth_is_dropped(missing: str | None, tmp_path: Pa
     assert table(capsys.readouterr().out)["no tests"] == [1, 0]
 
 
+@pytest.mark.parametrize("value", [decimal.Decimal("1.5"), datetime.date(2020, 1, 1), b"\xff"])
+def test_a_ground_truth_that_json_cannot_hold_drops_its_row(value: object, tmp_path: Path) -> None:
+    odd = raw_row("a", reward_model={"ground_truth": {"inputs": [value], "outputs": [value]}})
+    first = write_parquet(tmp_path / "raw" / "train-0.parquet", good_rows(2))
+    write_parquet(first.with_name("train-1.parquet"), [odd])
+    write_parquet(first.with_name("validation.parquet"), [raw_row("Halve it.")])
+    assert run("--source", tmp_path / "raw", "--out", tmp_path / "out") == 0
+    assert len(written(tmp_path / "out")) == 2
+
+
 @pytest.mark.parametrize(
     ("stored", "num_tests"),
     [
         (DOUBLE, 2),
         (json.dumps(DOUBLE).encode(), 2),
+        ({side: [text.encode() for text in DOUBLE[side]] for side in DOUBLE}, 2),
         ([{"input": "3", "output": "6"}], 1),
         ('[{"input": "3", "output": "6"}, {"input": "1 2 ...", "output": "1"}]', 1),
     ],
@@ -590,7 +603,23 @@ def test_a_folder_that_cannot_be_written(bad: Path, capsys: pytest.CaptureFixtur
         assert f"cannot write to {out}" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("option", [["--num-train", "0"], ["--max-prompt-tokens", "-1"], ["--seed", "x"], ["--sourse", "a"]])
+@pytest.mark.parametrize(("source", "words"), [("", "a source without a name"), ("~no-such-user/x.parquet", "does not exist")])
+def test_a_source_that_names_nothing(source: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--source", source, "--out", tmp_path / "out") == 1
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        ["--out", ""],
+        ["--out", "~no-such-user/data"],
+        ["--num-train", "0"],
+        ["--max-prompt-tokens", "-1"],
+        ["--seed", "x"],
+        ["--sourse", "a"],
+    ],
+)
 def test_bad_options(option: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         run(*option)
@@ -655,7 +684,7 @@ def test_what_a_killed_run_left_is_removed_and_a_running_one_left_alone(tmp_path
     assert files_written(out) == OUTPUTS
 
 
-@pytest.mark.parametrize(("signal_sent", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(("signal_sent", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)])
 def test_being_stopped_leaves_nothing(signal_sent: signal.Signals, code: int, tmp_path: Path) -> None:
     source_folder(tmp_path / "raw", good_rows(5))
     before = snapshot(tmp_path)

@@ -141,6 +141,9 @@ def test_shards_that_differ_in_nothing_that_matters(tmp_path: Path) -> None:
     table = table.set_column(0, "data_source", table["data_source"].cast(pa.large_string()))
     position = table.schema.get_field_index("ability")
     table = table.set_column(position, "ability", table["ability"].dictionary_encode())
+    prompts = table["prompt"].combine_chunks()
+    position = table.schema.get_field_index("prompt")
+    table = table.set_column(position, "prompt", pa.FixedSizeListArray.from_arrays(prompts.flatten(), 2))
     pq.write_table(table.select(table.column_names[::-1]), tmp_path / "raw" / "train-1.parquet")
     validation = write_parquet(tmp_path / "raw" / "validation.parquet", [raw_row("Halve it.")])
     options = ("--validation-source", validation, "--drop-duplicates", "none")
@@ -148,6 +151,19 @@ def test_shards_that_differ_in_nothing_that_matters(tmp_path: Path) -> None:
     out = written(tmp_path / "out")
     assert [row["extra_info"]["index"] for row in out] == list(range(6))
     assert [row["prompt"] for row in out[:3]] == [row["prompt"] for row in out[3:]]
+
+
+def test_hidden_files_are_no_data(tmp_path: Path) -> None:
+    source_folder(tmp_path / "raw", good_rows(3))
+    (tmp_path / "raw" / "._train.parquet").write_bytes(b"what macOS knows of the file")
+    assert run("--source", tmp_path / "raw", "--out", tmp_path / "out") == 0
+    assert len(written(tmp_path / "out")) == 3
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_row(tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "train.jsonl", good_rows(20))
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert run("--source", path, "--out", tmp_path / "out") == 0
 
 
 def test_text_in_parquet_that_is_not_utf8_drops_its_row(tmp_path: Path) -> None:

@@ -228,6 +228,13 @@ def test_rows_of_every_row_group_are_found(tmp_path: Path, capsys: pytest.Captur
         assert f"Problem {k}." in view(capsys, path, "--index", 100 + k)
 
 
+@pytest.mark.parametrize("column", ["prompt", "reward_model", "extra_info"])
+@pytest.mark.parametrize("value", [None, "text", 7, ["text", None], [{"name": "text"}]])
+def test_any_row_can_be_looked_at(column: str, value: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_parquet(tmp_path / "train.parquet", [{**raw_row("Double it."), column: value}])
+    assert ("Its tests cannot be used" if column == "reward_model" else "Judged by 2 runs") in view(capsys, path)
+
+
 @pytest.mark.parametrize(
     ("program", "verdicts", "rate"),
     [
