@@ -6,6 +6,7 @@ A resumed run repeats steps. The later line wins: what an earlier start had logg
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from itertools import groupby
 from pathlib import Path
@@ -24,7 +25,7 @@ def add(history: History, step: object, data: object) -> None:
     for name, value in data.items():
         if value is None:
             row[name] = math.nan
-        elif isinstance(value, int | float):
+        elif isinstance(value, float) or (isinstance(value, int) and abs(value) <= sys.float_info.max):
             row[name] = float(value)
 
 

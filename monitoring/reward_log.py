@@ -7,6 +7,7 @@ older ones hand it none. A step here is the one of veRL's metrics.
 from __future__ import annotations
 
 import math
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -167,6 +168,6 @@ def _starts(log: RewardLog) -> Iterator[list[Process]]:
 
 def number(value: object, otherwise: float = math.nan) -> float:
     """A finite number as it is, anything else as `otherwise`."""
-    if isinstance(value, int | float) and math.isfinite(value):
+    if isinstance(value, int | float) and abs(value) <= sys.float_info.max:  # JSON's integers may be larger
         return float(value)
     return otherwise

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 Offsets = dict[Path, int]  # bytes of each file already read
 
@@ -16,7 +18,8 @@ def new_records(path: Path, offsets: Offsets, final: bool = False) -> Iterator[d
 
     A file that has become shorter is read again from its start. A line that is no JSON object is passed over: a killed run
     leaves half a line behind, and what a later start appends to it is still found. A last line without its newline is
-    still being written: it is left for the next call or, with `final`, read if it is whole. `path` may be gzipped.
+    still being written: it is left for the next call or, with `final`, read if it is whole. `path` may be gzipped; of an
+    archive that is cut off or damaged, what comes before that is read.
     """
     offset = offsets.get(path, 0)
     compressed = path.suffix == ".gz"
@@ -24,7 +27,7 @@ def new_records(path: Path, offsets: Offsets, final: bool = False) -> Iterator[d
         offset = 0
     with gzip.open(path, "rb") if compressed else path.open("rb") as file:
         file.seek(offset)
-        for line in file:
+        for line in _lines(file):
             complete = line.endswith(b"\n")
             if complete:
                 offset += len(line)
@@ -33,6 +36,11 @@ def new_records(path: Path, offsets: Offsets, final: bool = False) -> Iterator[d
                 record = _record(line)
                 if record is not None:
                     yield record
+
+
+def _lines(file: BinaryIO) -> Iterator[bytes]:
+    with contextlib.suppress(EOFError, gzip.BadGzipFile, zlib.error):
+        yield from file
 
 
 def _record(line: bytes) -> dict[str, Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import subprocess
@@ -72,7 +73,8 @@ def test_a_shorter_file_is_read_from_its_start(tmp_path: Path) -> None:
 def test_what_is_no_number_is_passed_over_and_null_is_nan(tmp_path: Path) -> None:
     path = tmp_path / "m.jsonl"
     path.write_text(
-        '{"step": 1, "data": {"a": null, "b": "x", "c": [1], "d": true, "e": NaN}}\n{"step": "2", "data": {"a": 1}}\n'
+        '{"step": 1, "data": {"a": null, "b": "x", "c": [1], "d": true, "e": NaN, "f": 1%s}}\n{"step": "2", "data": {"a": 1}}\n'
+        % ("0" * 400)
     )
     (row,) = read(open_run(path)).metrics.values()
     assert math.isnan(row["a"]) and math.isnan(row["e"]) and row["d"] == 1.0 and set(row) == {"a", "d", "e"}
@@ -231,13 +233,19 @@ def test_without_a_log_verls_dump_of_the_samples_is_read(tmp_path: Path) -> None
 
 
 def test_rotated_and_packed_logs_are_read(tmp_path: Path) -> None:
-    import gzip
-
     made_runs.write(tmp_path / "reward_log" / "host-1.jsonl", made_runs.log_lines(1))
     with gzip.open(tmp_path / "reward_log" / "host-1.1.jsonl.gz", "wt") as file:
         file.write("\n".join(made_runs.log_lines(2)) + "\n")
     assert curves(read(open_run(tmp_path)))[Name("pass_rate")].steps == (1, 2)
     assert len(list(new_records(tmp_path / "reward_log" / "host-1.1.jsonl.gz", {}))) == made_runs.RESPONSES
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:-9], lambda data: data[:-30] + b"x" * 30, lambda _: b"junk"])
+def test_of_a_damaged_packed_log_what_can_be_read_is(damage, tmp_path: Path) -> None:
+    made_runs.write(tmp_path / "reward_log" / "host-1.jsonl", made_runs.log_lines(1))
+    packed = gzip.compress("".join(f"{line}\n" for line in made_runs.log_lines(2)).encode())
+    (tmp_path / "reward_log" / "host-1.1.jsonl.gz").write_bytes(damage(packed))
+    assert 1 in curves(read(open_run(tmp_path)))[Name("pass_rate")].steps
 
 
 def test_a_reward_log_alone_is_a_run(tmp_path: Path) -> None:
@@ -252,6 +260,7 @@ def test_strange_fields_in_the_log_are_no_error(tmp_path: Path) -> None:
         {"step": True},
         {"step": 1, "verdicts": "AC", "tests": None, "time": "late", "score": "nan", "split": 3, "index": [1]},
         {"step": 1, "verdicts": {"AC": None, "XX": 1, "": -1}, "pass_rate": math.inf, "queue_seconds": None},
+        {"step": 1, "verdicts": {"AC": 10**400}, "pass_rate": 10**400, "time": 10**400, "score": -(10**400)},
     ]
     made_runs.write(tmp_path / "reward_log" / "h-1.jsonl", [json.dumps(record) for record in strange])
     assert Name("pass_rate") not in curves(read(open_run(tmp_path)))
