@@ -11,8 +11,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-# veRL loads this file by its path, on every node, and does not put its folder on sys.path.
-if str(Path(__file__).resolve().parent) not in sys.path:
+# veRL loads this file by its path, on every node, and does not put its folder on sys.path. First, for the folder that a run is
+# started from comes before PYTHONPATH and may have a verifier.py of its own.
+if sys.path[:1] != [str(Path(__file__).resolve().parent)]:
     sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 try:

@@ -321,6 +321,13 @@ thread.join()
     assert (done.stdout, done.returncode) == ("1.0\n", 0), done.stderr
 
 
+def test_a_module_of_the_same_name_where_it_is_called_from(tmp_path: Path) -> None:
+    (tmp_path / "verifier.py").write_text("raise SystemExit('another verifier')")
+    command = [sys.executable, "-c", f"import code_reward; print(code_reward.extract_code({ADD!r}).count('print'))"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("1\n", "")
+
+
 @pytest.mark.parametrize(
     "shell", ["exec {} <&- >&- 2>&-", "ulimit -v 2000000; exec {}"], ids=["no standard streams", "ulimit -v"]
 )
