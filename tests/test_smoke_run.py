@@ -202,7 +202,7 @@ def test_a_killed_run_goes_on_with_the_same_data(work, prepared_data, tmp_path):
                     os.kill(pid, signal.SIGKILL)
             process.wait()
     assert len(killed) > 5  # the script, the watcher, the driver, Ray and its workers
-    assert wait_until(lambda: not [pid for pid in killed if pid in parents() and parents()[pid][1] != "Z"])
+    assert wait_until(lambda: not [pid for pid, (_, state) in parents().items() if pid in killed and state != "Z"])
     checkpoints = folder / "checkpoints"
     shutil.rmtree(checkpoints / "global_step_2", ignore_errors=True)
     shutil.copytree(checkpoints / "global_step_1", checkpoints / "global_step_2")
