@@ -34,6 +34,8 @@ USE_REMOVE_PADDING=${USE_REMOVE_PADDING:-True}   # padding counts for no limit: 
 NNODES=${NNODES:-1}
 NDEVICES_PER_NODE=${NDEVICES_PER_NODE:-1}
 OFFLOAD=${OFFLOAD:-True}                         # actor and critic wait in host memory while vLLM generates
+if ((LORA_RANK > 0)); then strategy=fsdp2; else strategy=fsdp; fi
+ACTOR_STRATEGY=${ACTOR_STRATEGY:-$strategy}      # fsdp would copy all of a LoRA model's weights each time that vLLM gets them: 8 GB for 1.5B
 MAX_TOKENS_PER_GPU=${MAX_TOKENS_PER_GPU:-4096}   # a micro batch; logits alone take 0.6 MB a token (151,936 words, fp32)
 # Ray's CPUs are bookkeeping. Below 13 and 3 a GPU veRL 0.9 waits for ever at start-up, so small machines are told a lie.
 RAY_NUM_CPUS=${RAY_NUM_CPUS:-$((13 + 3 * NDEVICES_PER_NODE))}
@@ -106,6 +108,7 @@ ALGORITHM=(
     algorithm.kl_ctrl.kl_coef="$KL_COEF"
 )
 ACTOR=(
+    actor_rollout_ref.actor.strategy="$ACTOR_STRATEGY"
     actor_rollout_ref.model.path="$MODEL_PATH"
     actor_rollout_ref.model.enable_gradient_checkpointing=True
     actor_rollout_ref.model.use_remove_padding="$USE_REMOVE_PADDING"

@@ -5,8 +5,9 @@
 The memory of the whole card is sampled five times a second (NVML, what nvidia-smi shows) and set against the times at which
 veRL's trainer entered and left its phases. With --card a smaller card is emulated on a larger one: vLLM's share is scaled down
 to what ROLLOUT_GPU_MEM_UTIL would be of that card, and PyTorch's allocator is capped at the card's size in each process. What
-then counts is that the peak stays under it: the cap alone does not add the processes up. The file of --json is written anew
-every few seconds, so that a run that is cut off leaves its figures, those of the phase that it was in under "other".
+then counts is that the peak stays under it: the cap alone does not add the processes up. The host's memory is what the whole
+machine uses more than before, pages of files that it would give up left out. The file of --json is written anew every few
+seconds, so that a run that is cut off leaves its figures, those of the phase that it was in under "other".
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import threading
 import time
 from pathlib import Path
 
+import psutil
 import pynvml
 
 SAMPLE_SECONDS = 0.2
@@ -34,13 +36,14 @@ WHOLE = ("step",)  # timers around others
 
 
 class Sampler(threading.Thread):
-    """Samples the used memory of one card, (Unix seconds, bytes), until `stop` is set."""
+    """Samples the used memory of one card, (Unix seconds, bytes), and the most of the host's, bytes, until `stop` is set."""
 
     def __init__(self, index: int) -> None:
         super().__init__(daemon=True)
         pynvml.nvmlInit()
         self.card = pynvml.nvmlDeviceGetHandleByIndex(index)
         self.samples: list[tuple[float, int]] = []
+        self.host_before = self.host = self.host_memory()
         self.stop = threading.Event()
 
     def memory(self) -> tuple[int, int]:
@@ -48,9 +51,15 @@ class Sampler(threading.Thread):
         memory = pynvml.nvmlDeviceGetMemoryInfo(self.card, version=pynvml.nvmlMemory_v2)
         return memory.used, memory.total
 
+    @staticmethod
+    def host_memory() -> int:
+        memory = psutil.virtual_memory()
+        return memory.total - memory.available
+
     def run(self) -> None:
         while not self.stop.wait(SAMPLE_SECONDS):
             self.samples.append((time.time(), self.memory()[0]))
+            self.host = max(self.host, self.host_memory())
 
 
 def smaller_card(environment: dict[str, str], gigabytes: float, total: int) -> dict[str, str]:
@@ -107,6 +116,7 @@ def main() -> int:
             "settings": settings,
             "peak_mib": max((used for _, used in sampler.samples), default=0) // MIB,
             "before_mib": before // MIB,
+            "host_mib": (sampler.host - sampler.host_before) // MIB,
             "steps": [phase["end"] - phase["start"] for phase in phases if phase["phase"] == "step"],
             "phases": by_phase(sampler.samples.copy(), phases),
         }
@@ -145,7 +155,8 @@ def main() -> int:
     # The first step warms up: compilers, caches, allocators.
     step = statistics.median(steps[1:] or steps) if steps else 0.0
     print(
-        f"\npeak {peak:,}{limit} MiB ({before // MIB:,} before the run); {len(steps)} steps, {step:.1f} s each after the first"
+        f"\npeak {peak:,}{limit} MiB ({before // MIB:,} before the run), host memory {measured['host_mib']:,} MiB; "
+        f"{len(steps)} steps, {step:.1f} s each after the first"
     )
     if run.returncode == 0 and arguments.card and peak > arguments.card * 1000:
         print(f"gpu_memory: the run takes more than a card of {arguments.card:g} GB has.", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Peaks by phase, without a card: NVML is a stand-in, and the run is a few lines that take veRL's timers' place."""
+"""Peaks by phase, without a card: NVML and psutil are stand-ins, and the run is a few lines that take veRL's timers' place."""
 
 from __future__ import annotations
 
@@ -30,6 +30,12 @@ def nvmlDeviceGetMemoryInfo(card, version):
     used = int(open(os.environ["USED_MIB"]).read() or 0)
     return types.SimpleNamespace(used=used << 20, total=100_000 << 20)
 """
+PSUTIL = """
+import os, types
+def virtual_memory():
+    used = int(open(os.environ["USED_MIB"]).read() or 0)
+    return types.SimpleNamespace(total=50_000 << 20, available=(50_000 - 2 * used) << 20)
+"""
 RUN = """
 import json, os, sys, time
 from pathlib import Path
@@ -48,6 +54,7 @@ sys.exit(int(sys.argv[1]))
 @pytest.fixture
 def measure(tmp_path: Path):
     (tmp_path / "pynvml.py").write_text(NVML)
+    (tmp_path / "psutil.py").write_text(PSUTIL)
     (tmp_path / "run.py").write_text(RUN)
     (tmp_path / "used").write_text("1000")
 
@@ -69,8 +76,10 @@ def test_peaks_by_phase(measure, tmp_path: Path) -> None:
     assert figures["phases"]["update_actor"]["peak_mib"] == 9000 == figures["peak_mib"]
     assert figures["phases"]["gen"]["seconds"] == pytest.approx(1.5, abs=1)
     assert figures["before_mib"] == 1000
+    assert figures["host_mib"] == 16_000
     assert run.stdout.startswith("benchmarks.phase_log,mine None None\n")
     assert "| update_actor | 9,000 |" in run.stdout
+    assert "host memory 16,000 MiB" in run.stdout
 
 
 def test_figures_outlive_a_run_that_is_cut_off(measure, tmp_path: Path) -> None:

@@ -135,18 +135,32 @@ def test_commands_and_files_are_there() -> None:
 
 
 def test_the_hardware_tables_have_what_was_measured() -> None:
-    runs = [json.loads((ROOT / f"docs/hardware/{name}.json").read_text()) for name in ("0.5B", "1.5B_lora", "0.5B_padded")]
-    table = (ROOT / "docs/hardware.md").read_text().partition("<!-- hardware -->")[2].partition("<!-- end -->")[0]
-    told = dict([cells[0].strip("`"), cells[1:]] for cells in cells_of(table))
-    seconds = [f"{statistics.median(run['steps'][1:]):.1f}" for run in runs]
-    assert told.pop("MiB of the card, by phase")[0] == "0.5B, all parameters"
-    assert told.pop("steps seen") == [str(len(run["steps"])) for run in runs]
+    text = (ROOT / "docs/hardware.md").read_text()
+
+    def measured(*names: str) -> tuple[list[dict], list[str], list[str], list[str]]:
+        """The runs; then, as the tables show them, their peaks, seconds a step and numbers of steps."""
+        runs = [json.loads((ROOT / f"docs/hardware/{name}.json").read_text()) for name in names]
+        seconds = [f"{statistics.median(run['steps'][1:]):.1f}" for run in runs]
+        return runs, [f"{run['peak_mib']:,}" for run in runs], seconds, [str(len(run["steps"])) for run in runs]
+
+    runs, peaks, seconds, steps = measured("0.5B", "0.5B_flash_attn", "1.5B_lora", "7B")
+    told = dict(
+        [cells[0].strip("`"), cells[1:]]
+        for cells in cells_of(text.partition("<!-- hardware -->")[2].partition("<!-- end -->")[0])
+    )
+    assert told.pop("MiB of the card, by phase") == ["0.5B", "0.5B, flash-attn", "1.5B, LoRA", "7B, flash-attn"]
+    assert told.pop("steps seen") == steps
     assert told.pop("seconds a step, after the first") == seconds
-    assert told.pop("peak") == [f"{run['peak_mib']:,}" for run in runs]
+    assert told.pop("peak") == peaks
+    cards = told.pop("the card that was emulated")
+    assert all(run["peak_mib"] < int(card.replace(",", "")) for run, card in zip(runs, cards, strict=True))
     assert len(told) == 8
-    for phase, peaks in told.items():
-        assert peaks == [f"{run['phases'][phase.partition(':')[0]]['peak_mib']:,}" for run in runs], phase
-    short = list(rows("## From an empty GPU machine to a trained model"))[1:3]
-    assert [cells[4:6] for cells in short] == [
-        [f"{run['peak_mib']:,} MiB", step] for run, step in zip(runs[:2], seconds[:2], strict=True)
-    ]
+    for phase, of_phase in told.items():
+        assert of_phase == [f"{run['phases'][phase.partition(':')[0]]['peak_mib']:,}" for run in runs], phase
+
+    short = [cells[4:6] for cells in rows("## From an empty GPU machine to a trained model")][1:4]
+    assert short == [[f"{peaks[run]} MiB", seconds[run]] for run in (0, 2, 3)]
+
+    avoided = [cells[3:] for cells in cells_of(text.partition("## What the defaults avoid")[2].partition("\n\n-")[0])][1:]
+    _, *figures = measured("1.5B_lora_fsdp", "0.5B_padded", "0.5B_flash_attn_padded")
+    assert avoided == [list(cells) for cells in zip(*figures, strict=True)]
