@@ -70,6 +70,15 @@ def test_two_steps_were_trained_and_validated(work):
         assert f"val-aux/{source}/internal_error/mean@1" in names
 
 
+def test_lora_on_two_workers(prepared_data, tmp_path):
+    """The rollout gets the weights with the adapters merged in: without them the correlation is 0.95."""
+    files = [str(prepared_data / "train.parquet"), str(prepared_data / "validation.parquet")]
+    settings = {"LORA_RANK": "4", "ACTOR_LR": "1e-2", "NDEVICES_PER_NODE": "2", "VAL_BEFORE_TRAIN": "False", "TEST_FREQ": "-1"}
+    text = run(["bash", "smoke/run.sh", str(tmp_path), *files], tmp_path / "log", **settings)
+    assert "of 1,477,568 weights differ from the base model's" in text  # merged from two shards
+    assert metrics(tmp_path)[1]["data"]["training/rollout_actor_probs_pearson_corr"] > 0.9999  # sent in bfloat16
+
+
 def test_our_reward_judged_the_responses(work):
     """The log that the reward itself writes: as many lines as responses, none an internal error."""
     lines = [json.loads(x) for path in (work / "run" / "reward_log").glob("*.jsonl") for x in path.read_text().splitlines()]
