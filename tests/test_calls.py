@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from verifier.calls import Opaque, decode_value, driver, encode_args, encode_value
+from verifier.calls import Opaque, decode_args, decode_value, driver, encode_args, encode_value
 
 # As the executor does it: the result pipe becomes descriptor 3, the driver the main program.
 RUN_DRIVER = "import os, sys\nos.dup2(int(sys.argv[1]), 3)\nexec(compile(sys.argv[2], 'main.py', 'exec'))"
@@ -26,6 +26,10 @@ RUN_DRIVER = "import os, sys\nos.dup2(int(sys.argv[1]), 3)\nexec(compile(sys.arg
 
 def call(program: str, *arguments: object, fn_name: str = "f") -> tuple[object, int, bytes, bytes]:
     """Run the driver: the decoded value, the exit code, stdout, stderr."""
+    return start(program, [*arguments], fn_name)
+
+
+def start(program: str, arguments: list | dict | tuple, fn_name: str = "f") -> tuple[object, int, bytes, bytes]:
     read_fd, write_fd = os.pipe()
     received: list[bytes] = []
 
@@ -37,7 +41,7 @@ def call(program: str, *arguments: object, fn_name: str = "f") -> tuple[object, 
     reader.start()
     command = [sys.executable, "-I", "-c", RUN_DRIVER, str(write_fd), driver(program, fn_name)]
     try:
-        done = subprocess.run(command, input=encode_args([*arguments]), capture_output=True, pass_fds=[write_fd], timeout=60)
+        done = subprocess.run(command, input=encode_args(arguments), capture_output=True, pass_fds=[write_fd], timeout=60)
     finally:
         os.close(write_fd)
         reader.join()
@@ -164,6 +168,109 @@ def test_a_circle_of_nodes_is_no_value():
     assert isinstance(value, Opaque)
     assert exit_code == 1
     assert b"ValueError: the nodes form a circle" in stderr
+
+
+PAIR = {"price": 7, "count": 3}  # 73 by name and in this order, 37 in the other
+MEMO = """
+def memo(function):
+    known = {}
+    @functools.wraps(function)
+    def wrapper(*arguments):
+        if arguments not in known:
+            known[arguments] = function(*arguments)
+        return known[arguments]
+    return wrapper
+@memo
+def f(count, price, seen={}): return price * 10 + count
+"""
+BARE_MEMO = """
+def passed_on(function):
+    def wrapper(*arguments, **named): return function(*arguments, **named)
+    return wrapper
+@passed_on
+def f(p, c): return p * 10 + c
+"""
+NODE_BY_NAME = """
+def f(k: int, head: ListNode, *, add=0) -> ListNode:
+    head.next.val += k + add
+    return head.next
+"""
+BY_NAME = {
+    "function": "def f(price, count): return price * 10 + count",
+    "another order": "def f(count, price): return price * 10 + count",
+    "a default beside": "def f(count, tax=0, price=0, more=[]): return price * 10 + count + tax + len(more)",
+    "a default before": "def f(tax=0, *, count, price): return price * 10 + count + tax",
+    "named only": "def f(*, count, price=0): return price * 10 + count",
+    "positional only": "def f(count, /, price): return price * 10 + count",
+    "any names": "def f(**named): return named['price'] * 10 + named['count']",
+    "one and any names": "def f(count, **named): return named['price'] * 10 + count",
+    "any number as well": "def f(count, price, *rest, **named): return price * 10 + count + len(rest) + len(named)",
+    "method": "class Solution:\n    def f(self, count, price): return price * 10 + count",
+    "static method": "class Solution:\n    @staticmethod\n    def f(count, price): return price * 10 + count",
+    "class method": "class Solution:\n    @classmethod\n    def f(cls, count, price): return price * 10 + count",
+    "decorated method": "class Solution:\n    @cache\n    def f(self, count, price): return price * 10 + count",
+    "lambda": "f = lambda count, price: price * 10 + count",
+    "decorated": MEMO,
+    "decorated twice": "@cache\n@lru_cache(9)\ndef f(count, price): return price * 10 + count",
+    "class": "class f(int):\n    def __new__(cls, *_): return int.__new__(cls, 73)\n    def __init__(self, count, price): pass",
+    "object to be called": "class F:\n    def __call__(self, count, price): return price * 10 + count\nf = F()",
+}
+BY_POSITION = {
+    "other names": "def f(p, c): return p * 10 + c",
+    "other names and a default": "def f(p, c, tax=0): return p * 10 + c + tax",
+    "one other name": "def f(price, c): return price * 10 + c",
+    "any number": "def f(*numbers): return numbers[0] * 10 + numbers[1]",
+    "one and any number": "def f(p, *numbers): return p * 10 + numbers[0]",
+    "other names in a method": "class Solution:\n    def f(self, p, c): return p * 10 + c",
+    "decorated without its names": BARE_MEMO,
+    "what has no parameters to see": "f = functools.partial(lambda zero, p, c: p * 10 + c, 0)",
+}
+AS_RECORD = {
+    "one parameter": "def f(order): return order['price'] * 10 + order['count']",
+    "one and a default": "def f(order, tax=0): return order['price'] * 10 + order['count'] + tax",
+    "a default": "def f(order=None): return order['price'] * 10 + order['count']",
+    "one and another by name": "def f(order, *, tax=0): return order['price'] * 10 + order['count'] + tax",
+    "one and any names of its own": "def f(order, **named): return order['price'] * 10 + order['count'] + len(named)",
+    "a key's name": "def f(price): return price['price'] * 10 + price['count']",
+    "method": "class Solution:\n    def f(self, order): return order['price'] * 10 + order['count']",
+    "decorated": "@functools.wraps(lambda order: 0)\ndef f(*_): return _[0]['price'] * 10 + _[0]['count']",
+    "in its own order": "def f(order): return 73 if list(order) == ['price', 'count'] else 0",
+}
+
+
+@pytest.mark.parametrize("name", BY_NAME | BY_POSITION)
+def test_arguments_with_names(name: str):
+    """As a text or a record gives them; one record or one of several."""
+    program = (BY_NAME | BY_POSITION)[name]
+    assert start(program, PAIR)[0] == 73
+    assert start(program, (PAIR, True, PAIR))[0] == 73
+    if name != "what has no parameters to see":
+        assert start(program, (PAIR, False, PAIR))[0] == 73
+
+
+@pytest.mark.parametrize("name", AS_RECORD)
+def test_a_record_is_the_argument_of_a_function_that_takes_one(name: str):
+    for likely in (True, False):
+        value, _, _, stderr = start(AS_RECORD[name], ({"count": 0, "price": 0}, likely, PAIR))
+        assert value == 73, stderr.decode()
+
+
+def test_records_that_the_parameters_do_not_tell_from_arguments():
+    same = "def f(x): return x"
+    for record, likely, value in (({"n": 5}, True, 5), ({"n": 5}, False, {"n": 5}), ({}, False, {})):
+        assert start(same, (record, likely, record))[0] == value
+        assert start("f = functools.partial(lambda x: x)", (record, likely, record))[0] == value
+        assert decode_args(encode_args((record, likely, record))) == [value]
+    assert start("def f(n): return n", ({"n": 5}, False, {"n": 5}))[0] == 5
+    assert start("def f(): return 5", ({}, False, {}))[0] == 5
+    assert start(same, {"n": 5})[0] == 5
+    value, exit_code, _, stderr = start(same, PAIR)  # written as two arguments, they are no record
+    assert (isinstance(value, Opaque), exit_code, b"TypeError" in stderr) == (True, 1, True)
+
+
+def test_nodes_among_arguments_with_names():
+    assert start(NODE_BY_NAME, {"head": [1, 2, 3], "k": 5})[0] == [7, 3]
+    assert start(NODE_BY_NAME, {"head": [1, 2, 3], "k": 5, "add": 1})[0] == [8, 3]
 
 
 def test_the_library_does_not_stand_in_for_the_function():

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from verifier.calls import decode_args
+from verifier.calls import decode_args, encode_args
 from verifier.comparison import Exactly, compare_value
 from verifier.ground_truth import GroundTruthError, parse
 
@@ -275,11 +275,23 @@ def test_arguments_as_leetcode_shows_them():
 
 
 def test_records_of_arguments():
+    """As they are for a function whose parameters do not tell; test_calls.py has those that do."""
     records = [{"nums": [3, 3], "target": 6}, {"target": 1, "nums": [1]}]
     row = {"fn_name": "f", "inputs": records, "outputs": [1, 2]}
     assert [arguments for arguments, _ in calls(row)] == [[[3, 3], 6], [[1], 1]]
     for inputs in ([{"a": 1}, {"b": 1}], [{"a b": 1}, {"a b": 2}], [{"a": 1}], [[{"a": 1}], [{"a": 2}]], [{}, {}]):
-        assert len(calls({**row, "inputs": inputs, "outputs": [1] * len(inputs)})[0][0]) == 1
+        first, *_ = calls({**row, "inputs": inputs, "outputs": [1] * len(inputs)})
+        assert first[0] == (inputs[0] if isinstance(inputs[0], list) else inputs[:1])
+
+
+def test_a_record_has_its_values_as_arguments_have_them_and_itself_as_it_is():
+    records = [{"words": ['"a"', '"b"'], "counts": {"1": 2}}, {"counts": {"2": 3}, "words": []}]
+    for inputs in (records, records[:1]):
+        first, *_ = parse({"fn_name": "f", "inputs": inputs, "outputs": [1] * len(inputs)}).tests
+        values = {"words": ["a", "b"], "counts": {1: 2}}
+        assert first.stdin == encode_args((values, len(inputs) > 1, records[0]))
+        assert first.stdin != encode_args((values, len(inputs) > 1, values))
+    assert parse({"fn_name": "f", "inputs": ["b = 1\na = 2"], "outputs": ["1"]}).tests[0].stdin == encode_args({"b": 1, "a": 2})
 
 
 def test_keys_that_json_made_strings_are_integers_again():

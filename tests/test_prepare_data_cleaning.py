@@ -242,6 +242,8 @@ def test_calls_are_stored_in_one_layout(case: str) -> None:
         '"inputs": ["{1.5: 2}"], "outputs": ["3"]',  # keys that are no strings
         '"inputs": [[1]], "outputs": ["5"]',  # 5 or "5": as text it would be one of them only
         f'"inputs": [[1{"0" * 5000}]], "outputs": [[1]]',  # more digits than json writes
+        '"inputs": ["a = 1, b = 2"], "outputs": ["3"]',  # names, which the program's parameters may have in another order
+        '"inputs": [{"a": 1, "b": 2}, {"a": 1, "b": 3}], "outputs": [3, 4]',  # and records may be the only argument
     ],
 )
 def test_calls_that_the_layout_would_change_stay_as_they_are(tests: str) -> None:

@@ -40,7 +40,7 @@ DECODER = json.JSONDecoder(parse_int=_integer, strict=False)  # not strict: stri
 def read(pairs: list[tuple[object, object]]) -> Iterator[tuple[bytes, object]]:
     """Arguments as calls.encode_args has them, and the value for comparison.compare_value, of each pair of input and output."""
     pairs = [tuple(side.decode(errors="replace") if isinstance(side, bytes) else side for side in pair) for pair in pairs]
-    rows = _named_arguments([stdin for stdin, _ in pairs]) or [_arguments(stdin) for stdin, _ in pairs]
+    names, rows = _named_arguments([stdin for stdin, _ in pairs]) or ((), [_arguments(stdin) for stdin, _ in pairs])
     _keep_words([stdin for stdin, _ in pairs], rows)
     quoted = all(map(_is_quoted, _strings(rows)))
     for position in range(max(map(len, rows))):
@@ -57,21 +57,27 @@ def read(pairs: list[tuple[object, object]]) -> Iterator[tuple[bytes, object]]:
     either = wrapped and isinstance(results[0][0], str)  # compare_value reads such strings in both ways
     if quoted and not either and not any(as_text) and all(isinstance(result, list) for result in results):
         results = _unquoted(results)  # and not where the function itself adds the quotes
-    for (_, expected), row, result, text in zip(pairs, rows, results, as_text, strict=True):
+    for (stdin, expected), row, result, text in zip(pairs, rows, results, as_text, strict=True):
+        named = dict(zip(names, row, strict=True)) if names else {}
+        if isinstance(stdin, dict) and all(map(str.isidentifier, stdin)):
+            args = calls.encode_args((named or stdin, bool(named) and len(rows) > 1, stdin))
+        else:
+            args = calls.encode_args(named or row)
         if words and text and _is_number(result):  # one of several words, or a number beside them
-            yield calls.encode_args(row), expected.strip()
+            yield args, expected.strip()
             continue
         clear = not wrapped if isinstance(result, list) else text and isinstance(result, str) and not _is_quoted(result)
-        yield calls.encode_args(row), Exactly(result) if clear else result
+        yield args, Exactly(result) if clear else result
 
 
-def _named_arguments(texts: list[object]) -> list[list] | None:
-    """The arguments of tests that are all written as "nums = [3, 3], target = 6", with the same names; None: they are not.
+def _named_arguments(texts: list[object]) -> tuple[list[str], list[list]] | None:
+    """The names and the arguments of tests that are all written as "nums = [3, 3], target = 6", with the same names.
 
-    So are records of the same names. One record alone is more likely an argument.
+    Or as records of the same keys. None: they are not.
     """
-    if len(texts) > 1 and all(isinstance(text, dict) and text and text.keys() == texts[0].keys() for text in texts):
-        return [[text[name] for name in texts[0]] for text in texts] if all(map(str.isidentifier, texts[0])) else None
+    if all(isinstance(text, dict) and text and text.keys() == texts[0].keys() for text in texts):
+        names = list(texts[0])
+        return (names, [[text[name] for name in names] for text in texts]) if all(map(str.isidentifier, names)) else None
     if not all(isinstance(text, str) and NAMED_ARGUMENT.match(text) for text in texts):
         return None
     rows, names = [], set()
@@ -81,7 +87,7 @@ def _named_arguments(texts: list[object]) -> list[list] | None:
             return None
         rows.append(list(call[1].values()))
         names.add(tuple(call[1]))
-    return rows if len(names) == 1 else None
+    return (list(names.pop()), rows) if len(names) == 1 else None
 
 
 def _arguments(value: object) -> list:

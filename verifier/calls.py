@@ -50,14 +50,29 @@ class Opaque:
         return f"<{self.description}>"
 
 
-def encode_args(args: list) -> bytes:
-    """Return the positional arguments as the driver's standard input (ASCII). Raises ValueError for what is not plain data."""
-    return marshal.dumps(list(args), 2).hex().encode()
+def encode_args(args: list | dict[str, object] | tuple[dict[str, object], bool, dict[str, object]]) -> bytes:
+    """Return the arguments as the driver's standard input (ASCII). Raises ValueError for what is not plain data.
+
+    args: by position; or with their names, which give way to their order where the function's parameters have others; or
+    those that a record holds by their names where the record may be the only argument instead, as call_driver.fitted finds
+    by the parameters: the values, whether they are meant where the parameters do not tell, and the record.
+    """
+    if isinstance(args, tuple):
+        values, likely, record = args
+        args = values, likely, None if [*record.items()] == [*values.items()] else record
+    return marshal.dumps(args, 2).hex().encode()
 
 
 def decode_args(data: bytes) -> list:
-    """Return the arguments that encode_args made `data` of. Only for data of this process's own: marshal trusts its input."""
-    return marshal.loads(bytes.fromhex(data.decode()))
+    """Return the arguments that encode_args made `data` of, as a function gets them whose parameters do not tell.
+
+    Only for data of this process's own: marshal trusts its input.
+    """
+    args = marshal.loads(bytes.fromhex(data.decode()))
+    if isinstance(args, list):
+        return args
+    values, likely, record = (args, True, None) if isinstance(args, dict) else args
+    return [*values.values()] if likely else [record or values]
 
 
 def decode_value(data: bytes) -> object:

@@ -29,7 +29,7 @@ def with_nodes(function):
     names = code.co_varnames[hasattr(function, "__self__") : code.co_argcount] if code else ()
     classes = {name: inner.__globals__.get(name, NODES[name]) for name in NODES} if code else {}
 
-    def call_with_lists(*arguments):
+    def call_with_lists(*arguments, **named):
         arguments = list(arguments)
         for position, name in enumerate(names[: len(arguments)]):
             hint = hints.get(name, "")
@@ -40,7 +40,7 @@ def with_nodes(function):
                     lists = arguments[position] if several else [arguments[position]]
                     built = [build(values, classes[kind]) for values in lists]
                     arguments[position] = built if several else built[0]
-        value = function(*arguments)
+        value = function(*arguments, **named)
         hint = hints.get("return", "")
         empty = value is None and any(kind in hint for kind in NODES)
         return [] if empty else values_of(value)
