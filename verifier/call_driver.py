@@ -139,48 +139,11 @@ def find(namespace, fn_name):
     raise NameError(f"the program defines no {fn_name}")
 
 
-def fitted(function, given):
-    """The positional and the keyword arguments by which a function takes what calls.encode_args was given.
-
-    Whether a record is an argument or holds the arguments by their names, only the function's own parameters tell. They are
-    read as inspect.signature does, which would have to be imported.
-    """
-    if isinstance(given, list):
-        return given, {}
-    values, likely, record = (given, True, None) if isinstance(given, dict) else given
-    record = record or values
-    by_position, as_record = ([*values.values()], {}), ([record], {})
-    inner, bound = function, hasattr(function, "__self__")
-    while hasattr(inner, "__wrapped__"):
-        inner = inner.__wrapped__
-    if not hasattr(inner, "__code__"):
-        inner, bound = inner.__init__ if isinstance(inner, type) else type(inner).__call__, True
-    code = getattr(inner, "__code__", None)
-    if not code:
-        return by_position if likely else as_record
-    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    parameters, named_only = names[bound : code.co_argcount], names[code.co_argcount :]
-    defaults = inner.__defaults__ or ()  # of the last parameters
-    required = parameters[: max(0, len(parameters) - len(defaults))]
-    needed = {*required, *named_only} - (inner.__kwdefaults__ or {}).keys()
-    any_number, any_name = code.co_flags & 4, code.co_flags & 8
-    known = values.keys() <= {*parameters, *named_only} or (any_name and not any_number)  # both: it passes on what it gets
-    if known and needed <= values.keys() and (values or not parameters):
-        # By position all the same where it can be: what stands around the function may take no names.
-        count = max((count for count, name in enumerate(parameters, 1) if name in values), default=0)
-        of_parameters = enumerate(parameters[:count], -len(parameters))
-        positional = [values[name] if name in values else defaults[place] for place, name in of_parameters]
-        return positional, {name: value for name, value in values.items() if name not in parameters}
-    if isinstance(given, dict) or len(values) < 2:
-        return by_position if likely else as_record
-    takes_all = len(required) <= len(values) and (any_number or len(values) <= len(parameters))
-    return by_position if takes_all and (any_number or len(required) != 1) else as_record
-
-
-def call(program, fn_name, names=(), around=lambda function: function):
+def call(program, fn_name, fitting, names=(), around=lambda function: function):
     """Read the arguments, run the program's text as a module, call its function and write what it returns.
 
-    names: what else the program may use without a definition of its own; around: what the function is called through.
+    fitting: the text of fit_driver.py, which few rows need; names: what else the program may use without a definition of
+    its own; around: what the function is called through.
     """
     given = marshal.loads(bytes.fromhex(sys.stdin.read()))
     module = sys.modules["solution"] = type(sys)("solution")
@@ -190,7 +153,11 @@ def call(program, fn_name, names=(), around=lambda function: function):
     module.__dict__.update(names)
     exec(code, module.__dict__)
     function = find(module.__dict__, fn_name)
-    arguments, named = fitted(function, given)
+    arguments, named = given, {}
+    if not isinstance(given, list):
+        parts = {}
+        exec(fitting, parts)
+        arguments, named = parts["fitted"](function, given)
     data = memoryview(encode_value(around(function)(*arguments, **named)))
     while data:
         data = data[os.write(RESULT_FD, data) :]

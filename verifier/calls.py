@@ -24,7 +24,7 @@ import marshal
 import re
 from pathlib import Path
 
-from verifier import call_driver, node_driver
+from verifier import call_driver, fit_driver, node_driver
 from verifier.call_driver import RESULT_FD, encode_value
 
 __all__ = ["RESULT_FD", "Opaque", "decode_args", "decode_value", "driver", "encode_args", "encode_value"]
@@ -32,7 +32,8 @@ __all__ = ["RESULT_FD", "Opaque", "decode_args", "decode_value", "driver", "enco
 MAX_CONTAINERS = 2_000_000  # in one value: an empty list takes two bytes on the wire and sixty in the parent
 MAX_SAME_HASH = 100  # of a set's elements or a dictionary's keys: more are made to cost quadratic time
 LONG_NUMBER = re.compile(r"[0-9]{1000}")
-DRIVER, NODE_DRIVER = (Path(part.__file__).read_text(encoding="utf-8") for part in (call_driver, node_driver))
+PARTS = (call_driver, fit_driver, node_driver)
+DRIVER, FIT_DRIVER, NODE_DRIVER = (Path(part.__file__).read_text(encoding="utf-8") for part in PARTS)
 
 
 class Opaque:
@@ -54,7 +55,7 @@ def encode_args(args: list | dict[str, object] | tuple[dict[str, object], bool, 
     """Return the arguments as the driver's standard input (ASCII). Raises ValueError for what is not plain data.
 
     args: by position; or with their names, which give way to their order where the function's parameters have others; or
-    those that a record holds by their names where the record may be the only argument instead, as call_driver.fitted finds
+    those that a record holds by their names where the record may be the only argument instead, as fit_driver.fitted finds
     by the parameters: the values, whether they are meant where the parameters do not tell, and the record.
     """
     if isinstance(args, tuple):
@@ -97,8 +98,8 @@ def driver(program: str, fn_name: str) -> str:
     nothing but the standard library. An exception of the program's leaves it as from any program.
     """
     if "ListNode" in program or "TreeNode" in program:
-        return f"{DRIVER}\n\n{NODE_DRIVER}\n\ncall({program!r}, {fn_name!r}, NODES, with_nodes)\n"
-    return f"{DRIVER}\n\ncall({program!r}, {fn_name!r})\n"
+        return f"{DRIVER}\n\n{NODE_DRIVER}\n\ncall({program!r}, {fn_name!r}, {FIT_DRIVER!r}, NODES, with_nodes)\n"
+    return f"{DRIVER}\n\ncall({program!r}, {fn_name!r}, {FIT_DRIVER!r})\n"
 
 
 def _short_int(digits: str) -> int:
