@@ -7,34 +7,19 @@ tell what one of them means.
 from __future__ import annotations
 
 import ast
-import decimal
-import json
 import re
 from collections.abc import Iterator
 
-from verifier import calls
+from verifier import calls, literals
 from verifier.comparison import Exactly
+from verifier.literals import read_json
 
 NAMED_ARGUMENT = re.compile(r"\s*[A-Za-z_]\w*\s*=(?!=)")
 INTEGER = re.compile(r"0|-?[1-9][0-9]{0,99}")
 JSON_NAMES = {"null": None, "true": True, "false": False}
 NOT_BLANK = re.compile(r"\S")
+MAX_LITERAL = 10 << 20  # characters of one argument: prepare_data.py keeps no larger tests
 REST_OF_LINE = re.compile(r"[^\S\n]*(?:\n|\Z)")
-
-
-def read_json(text: str) -> object:
-    """json.loads that takes integers of any length and strings with line ends as they are. Raises ValueError."""
-    return DECODER.decode(text)
-
-
-def _integer(digits: str) -> int:
-    try:
-        return int(digits)
-    except ValueError:  # more digits than int() takes
-        return int(decimal.Decimal(digits))
-
-
-DECODER = json.JSONDecoder(parse_int=_integer, strict=False)  # not strict: strings may hold line ends as they are
 
 
 def read(pairs: list[tuple[object, object]]) -> Iterator[tuple[bytes, object]]:
@@ -121,7 +106,7 @@ def _json_values(text: str) -> list:
     """JSON values, each of them on a line of its own, or on several. Raises ValueError for anything else."""
     values, at = [], 0
     while start := NOT_BLANK.search(text, at):
-        value, end = DECODER.raw_decode(text, start.start())
+        value, end = literals.DECODER.raw_decode(text, start.start())
         rest = REST_OF_LINE.match(text, end)
         if not rest:
             raise ValueError("a value goes on after its end")
@@ -145,12 +130,14 @@ class _JsonNames(ast.NodeTransformer):
 
 def _call_with(text: str) -> tuple[list, dict[str, object]] | None:
     """The positional and the named arguments of a call that is written with `text` between its brackets; None: no values."""
+    if len(text) > MAX_LITERAL:
+        return None
     try:
         call = _JsonNames().visit(ast.parse(f"f({text})", mode="eval")).body
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
             return None
         return list(map(ast.literal_eval, call.args)), {node.arg: ast.literal_eval(node.value) for node in call.keywords}
-    except (ValueError, SyntaxError, TypeError, MemoryError):
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return None
 
 
@@ -201,12 +188,8 @@ def _without_quotes(value: object) -> object:
 def _value(text: str) -> object:
     """The value of a text: JSON, else a literal of Python, else the text itself."""
     try:
-        return read_json(text)
+        return literals.read(text, ("",), MAX_LITERAL)
     except ValueError:
-        pass
-    try:
-        return ast.literal_eval(text.strip())
-    except (ValueError, SyntaxError, TypeError, MemoryError):
         return text.strip("\r\n")
 
 

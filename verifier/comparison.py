@@ -24,7 +24,6 @@ Not covered: problems with several right answers, and output whose shape counts 
 
 from __future__ import annotations
 
-import ast
 import bisect
 import contextlib
 import json
@@ -34,6 +33,8 @@ import reprlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
+
+from verifier import literals
 
 TOLERANCE = 1e-6 * (1 + 1e-9)  # a difference of exactly 1e-6 must not fail for its last bit
 INTEGER = re.compile(rb"-?(?:0|[1-9][0-9]*)")
@@ -45,7 +46,8 @@ RULES = ("exact", "tokens", "value", "float", "case")  # from the strictest to t
 SPACE = re.compile(rb"\s")
 CHUNK = 1 << 20  # bytes split into tokens at a time: 50 MB at once would be a gigabyte of them
 DETAIL = 200  # characters
-LITERAL = 100_000  # characters that Python's parser gets
+LITERALS = ("True", "False", "None", "[", "(", "{")  # not a quote: a word in quotes is the word with them
+MAX_LITERAL = 100_000  # characters, as every program's every test reads them again
 SHOWN = 40  # characters of a token
 
 
@@ -223,21 +225,11 @@ def _readings(expected: object) -> list[object]:
         readings.append(expected[0])
     for reading in readings[:]:
         if isinstance(reading, str):
-            with contextlib.suppress(ValueError, RecursionError, SyntaxError, TypeError, MemoryError):
-                value = _written(reading)
+            with contextlib.suppress(ValueError, RecursionError):
+                value = literals.read(reading, LITERALS, MAX_LITERAL)
                 if reading is expected or isinstance(value, str):  # in a list of its own, "5" is the string and not 5
                     readings.append(value)
     return readings
-
-
-def _written(text: str) -> object:
-    """The value that a text is the JSON of, or that Python writes so, strings aside."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        if not text.startswith(("True", "False", "None", "[", "(", "{")) or len(text) > LITERAL:
-            raise
-    return ast.literal_eval(text)
 
 
 def _difference(actual: object, expected: object, kindnesses: set[str]) -> str:

@@ -19,7 +19,6 @@ data's preparation to say.
 
 from __future__ import annotations
 
-import ast
 import base64
 import codecs
 import contextlib
@@ -32,11 +31,10 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from verifier import call_layouts
-from verifier.call_layouts import read_json
+from verifier import call_layouts, literals
 
 MAX_BYTES = 1 << 30  # of compressed tests, once unpacked
-MAX_LITERAL = 1 << 20  # characters that Python's parser gets: it takes a hundred times the memory
+MAX_LITERAL = 1 << 20  # characters of a row that is not JSON: training reads it once for every response
 INPUT_KEYS = ("inputs", "input", "stdin")
 OUTPUT_KEYS = ("outputs", "output", "expected_output", "stdout")
 NAME_KEYS = ("fn_name", "func_name", "function_name", "entry_point")
@@ -135,14 +133,9 @@ def _loaded(value: object) -> object:
 def _written(text: str) -> object:
     """What a text is the JSON of, or else, for objects and lists, Python's literal. Raises ValueError."""
     try:
-        return read_json(text)
+        return literals.read_json(text)
     except ValueError:
-        if not text.lstrip().startswith(("{", "[")) or len(text) > MAX_LITERAL:
-            raise
-    try:
-        return plain(ast.literal_eval(text.strip()))
-    except (SyntaxError, TypeError, MemoryError) as error:
-        raise ValueError("neither JSON nor a literal") from error
+        return plain(literals.read_python(text, ("{", "["), MAX_LITERAL))
 
 
 class _DataOnly(pickle.Unpickler):
