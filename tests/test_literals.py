@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+import time
+
 import pytest
 
-from verifier.literals import read
+from verifier.literals import read, read_json
 
 READ = [
     ("[1, null, true]", [1, None, True]),
@@ -40,6 +43,19 @@ def test_other_texts_are_refused(text: str):
         read(text, ("[", "(", "{"), 17 if text.startswith("(1") else 10_000)
     with pytest.raises(RecursionError):
         read("[" * 100_000, ("[",), 10)
+
+
+def test_long_integers_take_little_time():
+    limit = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(0)
+    try:
+        for text in ("123" * 5000, "-" + "9" * 4001, "1" + "0" * 9999):
+            assert read_json(text) == int(text)
+    finally:
+        sys.set_int_max_str_digits(limit)
+    before = time.process_time()
+    read_json("[" + ",".join(["1" * 400_000] * 2) + "]")
+    assert time.process_time() - before < 3  # int() and decimal take more than ten seconds
 
 
 def test_any_start():

@@ -218,18 +218,16 @@ def _show(text: bytes) -> str:
 # it had to allow for.
 
 
-def _readings(expected: object) -> list[object]:
+def _readings(expected: object) -> Iterator[object]:
     """What an expected value may stand for: itself, the only element of a list, the value whose JSON a string is."""
-    readings = [expected]
-    if isinstance(expected, list) and len(expected) == 1:
-        readings.append(expected[0])
-    for reading in readings[:]:
+    readings = [expected, *expected] if isinstance(expected, list) and len(expected) == 1 else [expected]
+    yield from readings
+    for reading in readings:
         if isinstance(reading, str):
             with contextlib.suppress(ValueError, RecursionError):
                 value = literals.read(reading, LITERALS, MAX_LITERAL)
                 if reading is expected or isinstance(value, str):  # in a list of its own, "5" is the string and not 5
-                    readings.append(value)
-    return readings
+                    yield value
 
 
 def _difference(actual: object, expected: object, kindnesses: set[str]) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-import decimal
 import json
+
+INT_DIGITS = 4000  # which Python's int() takes under its own limit
 
 
 def read_json(text: str) -> object:
@@ -13,10 +14,13 @@ def read_json(text: str) -> object:
 
 
 def _integer(digits: str) -> int:
-    try:
+    """int() of any length. It has a limit of digits, as it takes quadratic time; halves multiplied take far less."""
+    if len(digits) <= INT_DIGITS:
         return int(digits)
-    except ValueError:  # more digits than int() takes
-        return int(decimal.Decimal(digits))
+    if digits[0] == "-":
+        return -_integer(digits[1:])
+    half = len(digits) // 2
+    return _integer(digits[:-half]) * 10**half + _integer(digits[-half:])
 
 
 DECODER = json.JSONDecoder(parse_int=_integer, strict=False)  # not strict: strings may hold line ends as they are
