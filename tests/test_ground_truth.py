@@ -252,6 +252,19 @@ def test_words_that_look_like_numbers():
         assert [number for number, value_of in enumerate(expected) if compare_value(value, value_of).ok] == met
 
 
+def test_words_of_brackets():
+    """Beside others, () is no tuple and [] no list; beside other words they are."""
+    row = {"fn_name": "f", "inputs": ["()\n[]", "()[]{}\n[1]", "([)]\n[]"], "outputs": ["()\n", "[]\n", "{}[]\n"]}
+    assert [arguments for arguments, _ in calls(row)] == [["()", []], ["()[]{}", [1]], ["([)]", []]]
+    for value, met in (("()", [0]), ((), [0, 1]), ("[]", [1]), ("{}[]", [2])):
+        assert [number for number, test in enumerate(parse(row).tests) if compare_value(value, test.expected).ok] == met
+    row = {"fn_name": "f", "inputs": ["()", "[1, 2]", "[1, 2, ...", "cut off"], "outputs": ["0"] * 4}
+    assert [arguments for arguments, _ in calls(row)] == [[()], [[1, 2]], ["[1, 2, ..."], ["cut off"]]
+    row = {"fn_name": "f", "inputs": ["...", "1+1j", "a+b "], "outputs": ["None\n", "x\n", "1\n"]}
+    assert [arguments for arguments, _ in calls(row)] == [["..."], ["1+1j"], ["a+b "]]
+    assert [expected for _, expected in calls(row)] == ["None", Exactly("x"), "1"]
+
+
 def test_strings_written_as_json_once_more_than_the_rest():
     row = {"fn_name": "f", "inputs": [['"ab"', 1], ['""', 2]], "outputs": ['"ba"', '""']}
     assert [arguments for arguments, _ in calls(row)] == [["ab", 1], ["", 2]]

@@ -17,6 +17,7 @@ from verifier.literals import read_json
 NAMED_ARGUMENT = re.compile(r"\s*[A-Za-z_]\w*\s*=(?!=)")
 INTEGER = re.compile(r"0|-?[1-9][0-9]{0,99}")
 JSON_NAMES = {"null": None, "true": True, "false": False}
+BRACKETS = re.compile(r"[()\[\]{}]+")
 NOT_BLANK = re.compile(r"\S")
 MAX_LITERAL = 10 << 20  # characters of one argument: prepare_data.py keeps no larger tests
 REST_OF_LINE = re.compile(r"[^\S\n]*(?:\n|\Z)")
@@ -37,7 +38,8 @@ def read(pairs: list[tuple[object, object]]) -> Iterator[tuple[bytes, object]]:
             row[position] = argument
     as_text = [isinstance(stdin, str) and isinstance(expected, str) for stdin, expected in pairs]
     results = [_value(expected) if text else expected for (_, expected), text in zip(pairs, as_text, strict=True)]
-    words = any(text and result == expected for (_, expected), result, text in zip(pairs, results, as_text, strict=True))
+    read_texts = [(result, expected) for (_, expected), result, text in zip(pairs, results, as_text, strict=True) if text]
+    words = [expected.strip() for result, expected in read_texts if _is_word(result, expected)]
     wrapped = all(isinstance(result, list) and len(result) == 1 for result in results)
     either = wrapped and isinstance(results[0][0], str)  # compare_value reads such strings in both ways
     if quoted and not either and not any(as_text) and all(isinstance(result, list) for result in results):
@@ -48,8 +50,8 @@ def read(pairs: list[tuple[object, object]]) -> Iterator[tuple[bytes, object]]:
             args = calls.encode_args((named or stdin, bool(named) and len(rows) > 1, stdin))
         else:
             args = calls.encode_args(named or row)
-        if words and text and _is_number(result):  # one of several words, or a number beside them
-            yield args, expected.strip()
+        if text and _may_be_word(result, expected, words):
+            yield args, expected.strip()  # which compare_value reads in both ways
             continue
         clear = not wrapped if isinstance(result, list) else text and isinstance(result, str) and not _is_quoted(result)
         yield args, Exactly(result) if clear else result
@@ -88,18 +90,25 @@ def _arguments(value: object) -> list:
 
 
 def _keep_words(texts: list[object], rows: list[list]) -> None:
-    """Give back its text to what was read as a number, true or null where other tests have a word without quotes."""
+    """Give back its text to what was read as a value where other tests have a word without quotes."""
     lines = [[line.strip() for line in text.split("\n") if line.strip()] if isinstance(text, str) else [] for text in texts]
     for position in range(max(map(len, rows))):
         of_tests = [pair for pair in zip(rows, lines, strict=True) if position < len(pair[0]) == len(pair[1])]
-        if any(row[position] == words[position] for row, words in of_tests):
-            for row, words in of_tests:
-                if _is_number(row[position]):
-                    row[position] = words[position]
+        words = [of_test[position] for row, of_test in of_tests if _is_word(row[position], of_test[position])]
+        for row, of_test in of_tests:
+            if _may_be_word(row[position], of_test[position], words):
+                row[position] = of_test[position]
 
 
-def _is_number(value: object) -> bool:
-    return value is None or isinstance(value, (bool, int, float))
+def _is_word(value: object, text: str) -> bool:
+    return isinstance(value, str) and value.strip() == text.strip()
+
+
+def _may_be_word(value: object, text: str, words: list[str]) -> bool:
+    """Whether a text is a word as `words` are, and only looks like a value: 12, true or null, or brackets beside brackets."""
+    if isinstance(value, (list, tuple, dict, set)):
+        return bool(BRACKETS.fullmatch(text.strip())) and any(map(BRACKETS.fullmatch, words))
+    return bool(words) and not isinstance(value, str)
 
 
 def _json_values(text: str) -> list:

@@ -35,9 +35,12 @@ def read_python(text: str, starts: tuple[str, ...], limit: int) -> object:
     if len(text) > limit or not text.lstrip().startswith(starts):
         raise ValueError("no literal that would be read")
     try:
-        return ast.literal_eval(text.strip())
+        value = ast.literal_eval(text.strip())
     except (SyntaxError, TypeError, MemoryError, RecursionError) as error:
         raise ValueError("no literal") from error
+    if value is ...:
+        raise ValueError("three dots are no value")
+    return value
 
 
 def read(text: str, starts: tuple[str, ...], limit: int) -> object:
