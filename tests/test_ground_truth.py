@@ -263,6 +263,8 @@ def test_words_of_brackets():
     row = {"fn_name": "f", "inputs": ["...", "1+1j", "a+b "], "outputs": ["None\n", "x\n", "1\n"]}
     assert [arguments for arguments, _ in calls(row)] == [["..."], ["1+1j"], ["a+b "]]
     assert [expected for _, expected in calls(row)] == ["None", Exactly("x"), "1"]
+    row = {"fn_name": "f", "inputs": ["1", "..."], "outputs": ["...", "2"]}
+    assert calls(row) == [([1], Exactly("...")), (["..."], 2)]
 
 
 def test_strings_written_as_json_once_more_than_the_rest():

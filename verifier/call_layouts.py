@@ -101,7 +101,8 @@ def _keep_words(texts: list[object], rows: list[list]) -> None:
 
 
 def _is_word(value: object, text: str) -> bool:
-    return isinstance(value, str) and value.strip() == text.strip()
+    """Whether a text was read as a word without quotes; three dots alone may also stand for what was left out."""
+    return text.strip() != "..." and isinstance(value, str) and value.strip() == text.strip()
 
 
 def _may_be_word(value: object, text: str, words: list[str]) -> bool:
