@@ -74,6 +74,22 @@ WITHOUT_AN_END = {
     "tildes in code": (fenced(f"x = ~~~5 + 1\n{ADD}", fence="~~~"), f"x = ~~~5 + 1\n{ADD}"),
     "closing fence far indented": (f"```python\n{ADD}\n      ```\nText.", ADD),
     "a blank block was opened last": (f"{fenced(ADD)}\nBetter:\n```python", ADD),
+    "closing fence too short": (f"````python\n{ADD}\n```\nThis adds.\n\nSample:\n```\n7\n```", ADD),
+    "closing fence of two backticks": (f"```python\n{ADD}\n``", ADD),
+    "closing fence of another kind": (f"~~~python\n{ADD}\n```\nThis adds.", ADD),
+    "such fences in strings and comments": (f"````python\n{DOCUMENTED}\n# ```\n", f"{DOCUMENTED}\n# ```"),
+    "opened again by a shorter fence": (f"````python\n{fenced(ADD)}\n````", ADD),
+    "the same, a string without an end before": (f"````python\nx = '''\n{fenced(DOCUMENTED)}", DOCUMENTED),
+}
+
+# The prompt ended in the opening fence.
+OPENED_BY_THE_PROMPT = {
+    "text about the code after it": (f"{ADD}\n```\nWe read with input() and print() the sum.", ADD),
+    "text with code in backticks after it": (f"{ADD}\n```\n- `input().split()` reads\n- `print(a + b)` writes\n", ADD),
+    "a sample after it": (f"{ADD}\n```\nSo for the sample\n```\n3 4\n```\nit will print(7).\n```\n7\n```", ADD),
+    "pseudocode after it": (f"{ADD}\n```\nIn short:\nfor each pair:\n    print the sum", ADD),
+    "Python's name first": (f"python\n{ADD}\n```\nThis adds.", ADD),
+    "Python's name first, nothing else": (f"Python3\n{ADD}", ADD),
 }
 
 STRINGS = {
@@ -117,6 +133,9 @@ OTHER_BLOCKS = {
         ADD,
     ),
     "tagged before a later untagged one": (f"{fenced(ADD)}\n{fenced(DRAFT, '')}", ADD),
+    "untagged text about the program": (f"{fenced(ADD, '')}\n{fenced('It will print(7) and stop.', '')}", ADD),
+    "Python's name in the block": (fenced(f"python\n{ADD}", ""), ADD),
+    "Python's name twice": (fenced(f"\nPython\n{ADD}"), ADD),
     "untagged C is no Python": (
         f"{fenced(ADD, '')}\n{fenced('int main() {' + chr(10) + '  print(1);' + chr(10) + '}', '')}",
         ADD,
@@ -198,6 +217,7 @@ ALL = {
     for group, cases in {
         "blocks": BLOCKS,
         "without an end": WITHOUT_AN_END,
+        "opened by the prompt": OPENED_BY_THE_PROMPT,
         "strings": STRINGS,
         "other blocks": OTHER_BLOCKS,
         "loose": LOOSE,
@@ -303,6 +323,8 @@ PROGRAMS = (
     "n = int(input());\nprint(n);",
     'def f(x):\n    """\n    function to double x;\n    int x -> int {\n    """\n    return 2 * x',
     "#include both ends\nprint(1)",
+    "x = [print('all of these words') for _ in 'a b']  # in a row",
+    "import sys\nx = 1 if sys.argv else lambda: not 1",
 )
 NO_PROGRAMS = (
     "",
@@ -321,6 +343,9 @@ NO_PROGRAMS = (
     "cin >> n;\nsolve(n);",
     '{"a": [1, 2]}',
     "the answer is printed",
+    "We call print(x) at the end.",
+    "`print(x)` shows it",
+    "for each of them:\n    add it",
 )
 
 
@@ -401,6 +426,8 @@ HOSTILE = {
     "blanks": " " * 2_000_000 + "```python",
     "quotes": "```python\n" + "'" * 1_000_000,
     "a long info string": "```py" + ".1" * 500_000,
+    "backticks in a block without an end": "```python\nx = '" + "`" * 1_000_000 + "'" * 1_000_000,
+    "prose": "```\n" + "print the words of print(x)\n" * 50_000 + "```",
     "a long untagged line": "```\nimport " + "a." * 500_000 + "\n```",
 }
 

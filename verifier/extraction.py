@@ -9,9 +9,11 @@ where the response has an `<answer>`, a Python block in there comes before one o
 - Blocks in other languages are never the answer; `pycon` and its kin are transcripts of a console, `ipython` is Python.
 - A block tagged Python that calls, defines and asserts nothing (blank, comments, sample input) or is what a console showed
   (`>>>`, a traceback) is passed over while there is another.
-- A block cut by the length limit is the answer: it runs to the end of the text.
+- A block cut by the length limit is the answer: it runs to the end of the text, or to a backtick that is in no string, as of a
+  closing fence that is shorter than the opening one.
 - Only where nothing of this is found are fences accepted that CommonMark knows none of: after text or far indented.
 - Without any block the whole text is tried as the program, up to a lone fence if the part before it looks like Python.
+- A first line that is only Python's name is no part of the program: the prompt may have ended in the fence that it follows.
 
 Not covered: a program in several blocks (they are not joined, or a draft would run with the answer), a demonstration
 in a Python block of its own after the program (the last block is the answer, as the prompt says), indented code blocks.
@@ -24,7 +26,7 @@ from dataclasses import dataclass
 
 from verifier import markdown
 from verifier.markdown import Block, Document
-from verifier.python_text import is_transcript, looks_like_python
+from verifier.python_text import NAME, TRIPLE, is_transcript, kind_at, literals, looks_like_python
 
 RULES = ("last", "first")
 
@@ -66,18 +68,18 @@ def extract(text: str, rule: str = "last") -> Extraction:
     document = markdown.read(text)
     block = _choose(document, rule)
     if block and block.text.strip():
-        return Extraction(_dedent(block.lines), 1, _label(block, document.blocks))
+        return Extraction(_code(block), 1, _label(block, document.blocks))
     loose = [b for b in markdown.read(document.visible, loose=True).blocks if b.text.strip()]
     if loose:
         found = loose[0 if rule == "first" else -1]
-        return Extraction(_dedent(found.lines), 1, "loose " + _label(found, loose))
+        return Extraction(_code(found), 1, "loose " + _label(found, loose))
     if block:
         return Extraction("", 1, _label(block, document.blocks))
     rest = document.visible if document.answer is None else document.answer
     before = _before_fence(rest)
     if looks_like_python(before):
-        return Extraction(before, 0, "before the first fence")
-    return Extraction(rest, 0, "whole text" if document.answer is None else "answer tag")
+        return Extraction(_unnamed(before), 0, "before the first fence")
+    return Extraction(_unnamed(rest), 0, "whole text" if document.answer is None else "answer tag")
 
 
 def _choose(document: Document, rule: str) -> Block | None:
@@ -115,6 +117,29 @@ def _may_be_program(block: Block) -> bool:
 def _label(block: Block, blocks: list[Block]) -> str:
     number = next(i for i, other in enumerate(blocks, 1) if other is block)
     return f"{'' if block.closed else 'unclosed '}{number}/{len(blocks)} {block.language or 'untagged'}"
+
+
+def _code(block: Block) -> str:
+    cut = _is_python(block) and not block.closed
+    return _unnamed(_dedent(_up_to_a_backtick(block) if cut else block.lines))
+
+
+def _up_to_a_backtick(block: Block) -> list[str]:
+    """The lines before the first backtick outside strings and comments, where it means nothing in Python."""
+    quote = None
+    for number, line in enumerate(block.lines):
+        spans, following = literals(line, quote, block.endless) if "`" in line or TRIPLE.search(line) else ([], quote)
+        for mark in re.finditer("`", line):
+            if kind_at(spans, mark.start()) == "code":
+                return [*block.lines[:number], line[: mark.start()]]
+        quote = following
+    return block.lines
+
+
+def _unnamed(code: str) -> str:
+    """The program without a first line that is only Python's name, which no program can begin with."""
+    first, _, rest = code.lstrip("\n").partition("\n")
+    return rest if NAME.match(first.strip().lower()) else code
 
 
 def _dedent(lines: list[str]) -> str:

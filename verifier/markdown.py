@@ -9,8 +9,8 @@ Not as in CommonMark, because models write so, and the letter of it gives text t
 - Inside a triple-quoted string of a Python block nothing ends the block, if that string has an end. Nor does it end the
   reasoning, but where that was opened, or where a Python block opens between its tag and the string's end.
 - Outside its strings a Python block ends at any line that starts with its fence, whatever the indentation and info
-  string, and at a fence glued to a line's code. Any other block ends where a Python block of its own length opens, or
-  one of any length where it has no end of its own.
+  string, at a fence glued to a line's code, and where a Python block of any fence opens. Any other block ends where a
+  Python block of its own length opens, or one of any length where it has no end of its own.
 - In a list item the content of a Python block may stand to the left of the item's text.
 - HTML blocks are not known: a tag in the line before a fence does not swallow it.
 """
@@ -21,13 +21,12 @@ import itertools
 import re
 from dataclasses import dataclass, field
 
-from verifier.python_text import Spans, kind_at, language, literals, remembered
+from verifier.python_text import TRIPLE, Spans, kind_at, language, literals, remembered
 
 TAG = re.compile(r"<(/?)(think|thinking|thought|reasoning|answer)>", re.IGNORECASE)
 FENCE = re.compile(r"(`{3,}(?=[^`]*$)|~{3,})(.*)$")  # the fence, its info string
 OPENINGS = re.compile(r"(?:^|(?<=>))[ \t]*(?:`{3,}|~{3,}(?!~))([^`\n]{0,200})$", re.M)  # at a line's start, or behind a tag
 MARKER = re.compile(r"(?:[-+*]|\d{1,9}[.)])(?=[ \t]|$)")
-TRIPLE = re.compile(r"\"\"\"|'''")
 STARTS = frozenset(" \t#>-+*_0123456789`~")  # a line that starts with none of these is text
 QUOTE = -1  # a block quote among the containers; a list item is the column of its text within its parent
 MAX_DEPTH = 16  # of containers; what is deeper is text
@@ -172,7 +171,7 @@ class _Reader:
     def _python_content(self, number: int, rest: str, column: int) -> int:
         block = self.fence
         body = rest.strip(" \t")
-        if body.startswith(block.fence):
+        if body.startswith(block.fence) or (body[:3] in ("```", "~~~") and _opens_python(body)):
             if not block.quote:
                 opening = _opening(body)
                 if not body.strip(block.fence[0]) or not opening:

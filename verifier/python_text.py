@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import bisect
 import functools
+import keyword
 import re
 from collections.abc import Callable
 from typing import TypeVar
@@ -30,6 +31,9 @@ FOREIGN = re.compile(
     r"|(?:public|private|static|const|let|var|func|fn|function|int|void|package) |.*\) *\{$"
     r"|(?=.*;$).*(?:\+\+|&&|\|\||::|<<|>>|->|[{}])"
 )
+# What no line of Python has outside its strings: a backtick, or two words side by side that are both none of its own.
+PROSE = re.compile(r"`|\b(?!(?:{0})\b)[^\W\d]\w* +(?!(?:{0})\b)[^\W\d]".format("|".join(keyword.kwlist)))
+TRIPLE = re.compile(r"\"\"\"|'''")
 STRING_OVER_LINES = re.compile(r"(\"\"\"|''').*?\1", re.DOTALL)
 LONGEST_REMEMBERED = 100  # characters
 LONGEST_JUDGED = 500  # characters; longer lines are data
@@ -108,10 +112,19 @@ def kind_at(spans: Spans, position: int) -> str:
 
 def looks_like_python(text: str) -> bool:
     """Whether a text without a language is a program: at least one line only Python has, none that Python has not."""
-    if not any(map(STATEMENT.match, _judged_lines(text))):
+    if not any(STATEMENT.match(line) and not _is_prose(line) for line in _judged_lines(text)):
         return False
     outside = STRING_OVER_LINES.sub("", text)  # a docstring's line may begin with "function " as well
     return not any(map(FOREIGN.match, _judged_lines(outside)))
+
+
+def _is_prose(line: str) -> bool:
+    """Whether a line only speaks about Python: "the call print(x) shows it"."""
+    start, code = 0, ""
+    for first, end, _ in literals(line, None)[0]:
+        code += line[start:first] + "''"
+        start = end
+    return PROSE.search(code + line[start:]) is not None
 
 
 def _judged_lines(text: str) -> list[str]:
