@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.util
 import json
 import multiprocessing
@@ -139,6 +140,13 @@ def test_unreadable_ground_truth(truth: object, capsys: pytest.CaptureFixture) -
     for _ in range(2):
         assert nonzero(judge(ADD, truth)) == {"data_error": 1.0, "format": 1.0}
     assert capsys.readouterr().err.count("DATA ERROR") == 1
+
+
+@pytest.mark.parametrize("value", [10**5000, functools.reduce(lambda inner, _: [inner], range(5000))], ids=["long", "deep"])
+def test_a_row_that_cannot_be_shown(value: object, capsys: pytest.CaptureFixture) -> None:
+    truth = {"inputs": [value], "outputs": []}
+    assert nonzero(compute_score(value, ADD, truth, {"index": value})) == {"data_error": 1.0, "format": 1.0}
+    assert "DATA ERROR" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("stderr", ["none", "closed", "full", "without a reader"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
@@ -233,10 +233,19 @@ def _text(response: object) -> str:
     return bytes(response).decode(errors="replace") if isinstance(response, bytes | bytearray | memoryview) else str(response)
 
 
+def _shown(value: object, show: Callable[[object], str]) -> str:
+    """Its text, or its type where it has none: an integer too long, lists nested too deeply."""
+    try:
+        return show(value)
+    except Exception:
+        return f"a {type(value).__name__} that cannot be shown"
+
+
 def _report(result: TestResult, data_source: object, extra_info: object, truth: object) -> None:
     """Say on stderr that a response got 0 for no fault of its own: of a row's tests once, of an internal error each time."""
     index = extra_info.get("index") if isinstance(extra_info, Mapping) else None
-    row = f"{data_source}, index {index}, ground truth {sha256(repr(truth).encode(errors='replace')).hexdigest()[:16]}"
+    digest = sha256(_shown(truth, repr).encode(errors="replace")).hexdigest()[:16]
+    row = f"{_shown(data_source, str)}, index {_shown(index, str)}, ground truth {digest}"
     if result.verdict is Verdict.IE:
         what = "INTERNAL ERROR, so the score 0 of this response says nothing about its program"
     elif row not in _reported_rows:
