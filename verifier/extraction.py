@@ -7,8 +7,8 @@ where the response has an `<answer>`, a Python block in there comes before one o
 - A block without a language (or with one that says nothing, such as `text`) is the answer only where no block is
   tagged Python, and only if it looks like Python (`looks_like_python`): sample output, shell and pseudocode are not it.
 - Blocks in other languages are never the answer; `pycon` and its kin are transcripts of a console, `ipython` is Python.
-- A block tagged Python that calls, defines and asserts nothing (blank, comments, sample input) or is what a console showed
-  (`>>>`, a traceback) is passed over while there is another.
+- A block tagged Python that calls, defines and asserts nothing (blank, comments, sample input, prose) or is what a console
+  showed (`>>>`, a traceback) is passed over while there is another.
 - A block cut by the length limit is the answer: it runs to the end of the text, or to a backtick that is in no string, as of a
   closing fence that is shorter than the opening one.
 - Only where nothing of this is found are fences accepted that CommonMark knows none of: after text or far indented.
@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 from verifier import markdown
 from verifier.markdown import Block, Document
-from verifier.python_text import NAME, TRIPLE, is_transcript, kind_at, literals, looks_like_python
+from verifier.python_text import NAME, TRIPLE, is_prose, is_transcript, kind_at, literals, looks_like_python
 
 RULES = ("last", "first")
 
@@ -107,7 +107,8 @@ def _is_transcript(block: Block) -> bool:
 
 
 def _is_program(block: Block) -> bool:
-    return _is_python(block) and any(map(ACTS.match, block.lines)) and not is_transcript(block.text)
+    acts = _is_python(block) and any(ACTS.match(line) and not is_prose(line) for line in block.lines)
+    return acts and not is_transcript(block.text)
 
 
 def _may_be_program(block: Block) -> bool:

@@ -112,13 +112,13 @@ def kind_at(spans: Spans, position: int) -> str:
 
 def looks_like_python(text: str) -> bool:
     """Whether a text without a language is a program: at least one line only Python has, none that Python has not."""
-    if not any(STATEMENT.match(line) and not _is_prose(line) for line in _judged_lines(text)):
+    if not any(STATEMENT.match(line) and not is_prose(line) for line in _judged_lines(text)):
         return False
     outside = STRING_OVER_LINES.sub("", text)  # a docstring's line may begin with "function " as well
     return not any(map(FOREIGN.match, _judged_lines(outside)))
 
 
-def _is_prose(line: str) -> bool:
+def is_prose(line: str) -> bool:
     """Whether a line only speaks about Python: "the call print(x) shows it"."""
     start, code = 0, ""
     for first, end, _ in literals(line, None)[0]:
