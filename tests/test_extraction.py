@@ -155,6 +155,7 @@ OTHER_BLOCKS = {
 LOOSE = {
     "text before the fence": (f"Solution: {fenced(ADD)}", ADD),
     "indented as code": (f"Solution:\n\n{fenced(ADD, prefix='    ')}", ADD),
+    "indented as code, after a draft": (f"{fenced(DRAFT)}\n\nFixed:\n\n{fenced(ADD, prefix='    ')}", ADD),
 }
 
 REASONING = {

@@ -11,7 +11,7 @@ where the response has an `<answer>`, a Python block in there comes before one o
   showed (`>>>`, a traceback) is passed over while there is another.
 - A block cut by the length limit is the answer: it runs to the end of the text, or to a backtick that is in no string, as of a
   closing fence that is shorter than the opening one.
-- Only where nothing of this is found are fences accepted that CommonMark knows none of: after text or far indented.
+- Only where nothing of this is found are fences accepted that stand after text.
 - Without any block the whole text is tried as the program, up to a lone fence if the part before it looks like Python.
 - A first line that is only Python's name is no part of the program: the prompt may have ended in the fence that it follows.
 

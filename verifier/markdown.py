@@ -11,6 +11,7 @@ Not as in CommonMark, because models write so, and the letter of it gives text t
 - Outside its strings a Python block ends at any line that starts with its fence, whatever the indentation and info
   string, at a fence glued to a line's code, and where a Python block of any fence opens. Any other block ends where a
   Python block of its own length opens, or one of any length where it has no end of its own.
+- A fence that is tagged Python opens a block however far it is indented.
 - In a list item the content of a Python block may stand to the left of the item's text.
 - HTML blocks are not known: a tag in the line before a fence does not swallow it.
 """
@@ -254,7 +255,7 @@ class _Reader:
             self.paragraph = False
         rest, column = self._enter(rest, column)
         indent, body = indent_of(rest, column), rest.strip(" \t")
-        opening = _opening(body) if indent < 4 else None
+        opening = _opening(body) if indent < 4 or _opens_python(body) else None
         text = bool(body) and not opening and not body.startswith("#") and not _is_rule(body)
         self.paragraph = text and (self.paragraph or indent < 4)
         return self._open(number, opening, indent) if opening else number + 1
