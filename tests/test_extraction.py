@@ -327,6 +327,8 @@ PROGRAMS = (
     "n = int(input());\nprint(n);",
     'def f(x):\n    """\n    function to double x;\n    int x -> int {\n    """\n    return 2 * x',
     "#include both ends\nprint(1)",
+    "func = int\nvar = func(input())\nprint(\n    var if var else 0\n)",
+    "# void main() {\n# x -> y;\nprint(1)",
     "x = [print('all of these words') for _ in 'a b']  # in a row",
     "import sys\nx = 1 if sys.argv else lambda: not 1",
 )
@@ -344,6 +346,9 @@ NO_PROGRAMS = (
     "#include <cstdio>\nint main() {\n  print(1);\n}",
     "function f(x) {\n  print(x)\n}",
     "public class Main {\n}",
+    "let x = input();\nprint(x)",
+    "const [a, b] = solve(input)\nprint(a)",
+    "fn f() -> i32\nprint (1)",
     "cin >> n;\nsolve(n);",
     '{"a": [1, 2]}',
     "the answer is printed",

@@ -28,8 +28,8 @@ STATEMENT = re.compile(
 )
 FOREIGN = re.compile(
     r"\$ |>>>|```|~~~|In \[\d|#include *[<\"]|using namespace\b|Traceback \(most"
-    r"|(?:public|private|static|const|let|var|func|fn|function|int|void|package) |.*\) *\{$"
-    r"|(?=.*;$).*(?:\+\+|&&|\|\||::|<<|>>|->|[{}])"
+    r"|(?:public|private|static|const|let|var|func|fn|function|int|void|package) +(?!(?:and|or|in|is|if|else|not)\b)[^\W\d]"
+    r"|(?:const|let|var) +[{\[]|(?!#)(?:.*\) *\{$|(?=.*;$).*(?:\+\+|&&|\|\||::|<<|>>|->|[{}]))"
 )
 # What no line of Python has outside its strings: a backtick, or two words side by side that are both none of its own.
 PROSE = re.compile(r"`|\b(?!(?:{0})\b)[^\W\d]\w* +(?!(?:{0})\b)[^\W\d]".format("|".join(keyword.kwlist)))
