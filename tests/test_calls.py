@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from verifier.calls import Opaque, decode_args, decode_value, driver, encode_args, encode_value
+from verifier.calls import Opaque, Record, decode_args, decode_value, driver, encode_args, encode_value
 
 # As the executor does it: the result pipe becomes descriptor 3, the driver the main program.
 RUN_DRIVER = "import os, sys\nos.dup2(int(sys.argv[1]), 3)\nexec(compile(sys.argv[2], 'main.py', 'exec'))"
@@ -29,7 +29,7 @@ def call(program: str, *arguments: object, fn_name: str = "f") -> tuple[object, 
     return start(program, [*arguments], fn_name)
 
 
-def start(program: str, arguments: list | dict | tuple, fn_name: str = "f") -> tuple[object, int, bytes, bytes]:
+def start(program: str, arguments: list | dict | Record, fn_name: str = "f") -> tuple[object, int, bytes, bytes]:
     read_fd, write_fd = os.pipe()
     received: list[bytes] = []
 
@@ -243,26 +243,29 @@ def test_arguments_with_names(name: str):
     """As a text or a record gives them; one record or one of several."""
     program = (BY_NAME | BY_POSITION)[name]
     assert start(program, PAIR)[0] == 73
-    assert start(program, (PAIR, True, PAIR))[0] == 73
+    assert start(program, Record(PAIR, PAIR, True, [*PAIR]))[0] == 73
     if name != "what has no parameters to see":
-        assert start(program, (PAIR, False, PAIR))[0] == 73
+        assert start(program, Record(PAIR, PAIR, False, [*PAIR]))[0] == 73
 
 
 @pytest.mark.parametrize("name", AS_RECORD)
 def test_a_record_is_the_argument_of_a_function_that_takes_one(name: str):
     for likely in (True, False):
-        value, _, _, stderr = start(AS_RECORD[name], ({"count": 0, "price": 0}, likely, PAIR))
+        value, _, _, stderr = start(AS_RECORD[name], Record({"count": 0, "price": 0}, PAIR, likely, [*PAIR]))
         assert value == 73, stderr.decode()
 
 
 def test_records_that_the_parameters_do_not_tell_from_arguments():
     same = "def f(x): return x"
     for record, likely, value in (({"n": 5}, True, 5), ({"n": 5}, False, {"n": 5}), ({}, False, {})):
-        assert start(same, (record, likely, record))[0] == value
-        assert start("f = functools.partial(lambda x: x)", (record, likely, record))[0] == value
-        assert decode_args(encode_args((record, likely, record))) == [value]
-    assert start("def f(n): return n", ({"n": 5}, False, {"n": 5}))[0] == 5
-    assert start("def f(): return 5", ({}, False, {}))[0] == 5
+        arguments = Record(record, record, likely, [*record])
+        assert start(same, arguments)[0] == value
+        assert start("f = functools.partial(lambda x: x)", arguments)[0] == value
+        assert decode_args(encode_args(arguments)) == [value]
+    assert start("def f(n): return n", Record({"n": 5}, {"n": 5}, False, ["n"]))[0] == 5
+    assert start("def f(): return 5", Record({}, {}, False, []))[0] == 5
+    assert start("def f(n): return n", Record({"n": 5}, {"n": 5}, False, ["n", "m"]))[0] == {"n": 5}  # m is no parameter
+    assert start("def f(n, m=0): return n", Record({"n": 5}, {"n": 5}, False, ["n", "m"]))[0] == 5
     assert start(same, {"n": 5})[0] == 5
     value, exit_code, _, stderr = start(same, PAIR)  # written as two arguments, they are no record
     assert (isinstance(value, Opaque), exit_code, b"TypeError" in stderr) == (True, 1, True)

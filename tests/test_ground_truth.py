@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from verifier.calls import decode_args, encode_args
+from verifier.calls import Record, decode_args, encode_args
 from verifier.comparison import Exactly, compare_value
 from verifier.ground_truth import GroundTruthError, parse
 
@@ -301,12 +301,38 @@ def test_records_of_arguments():
 
 def test_a_record_has_its_values_as_arguments_have_them_and_itself_as_it_is():
     records = [{"words": ['"a"', '"b"'], "counts": {"1": 2}}, {"counts": {"2": 3}, "words": []}]
-    for inputs in (records, records[:1]):
+    values = {"words": ["a", "b"], "counts": {1: 2}}
+    for inputs, likely in ((records, True), (records[:1], False), (list(map(json.dumps, records)), False)):
         first, *_ = parse({"fn_name": "f", "inputs": inputs, "outputs": [1] * len(inputs)}).tests
-        values = {"words": ["a", "b"], "counts": {1: 2}}
-        assert first.stdin == encode_args((values, len(inputs) > 1, records[0]))
-        assert first.stdin != encode_args((values, len(inputs) > 1, values))
-    assert parse({"fn_name": "f", "inputs": ["b = 1\na = 2"], "outputs": ["1"]}).tests[0].stdin == encode_args({"b": 1, "a": 2})
+        assert first.stdin == encode_args(Record(values, records[0], likely, ["words", "counts"]))
+        assert first.stdin != encode_args(Record(values, values, likely, ["words", "counts"]))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "first"),
+    [
+        (["b = 1\na = 2"], {"b": 1, "a": 2}),
+        (['{"b": 1, "a": 2}'], Record({"b": 1, "a": 2}, {"b": 1, "a": 2}, False, ["b", "a"])),
+        (["{'b': 1, 'a': None}\n"], Record({"b": 1, "a": None}, {"b": 1, "a": None}, False, ["b", "a"])),
+        (['{"a": 1}', '{"a": 2}'], Record({"a": 1}, {"a": 1}, False, ["a"])),
+        (['{"a": 1}', '{"b": 2}'], Record({"a": 1}, {"a": 1}, False, ["a", "b"])),
+        ([{"a": 1}, {"b": 2}], Record({"a": 1}, {"a": 1}, False, ["a", "b"])),
+        ([{"a": 1}, {"a": 2}], Record({"a": 1}, {"a": 1}, True, ["a"])),
+        ([{}], Record({}, {}, False, [])),
+        (['{"a": 1}'], [{"a": 1}]),
+        (['{"a": 1}', '{"a": 1}\n2'], [{"a": 1}]),
+        (['{"a b": 1, "c": 2}'], [{"a b": 1, "c": 2}]),
+        (["{1: 2, 'a': 3}"], [{1: 2, "a": 3}]),
+        (["{1, 2}"], [{1, 2}]),
+        (["{"], ["{"]),
+        ([{"a": 1}, 5], [{"a": 1}]),
+        ([[{"a": 1, "b": 2}]], [{"a": 1, "b": 2}]),
+    ],
+    ids=range(16),
+)
+def test_what_may_be_arguments_by_name(inputs: list, first: object):
+    test, *_ = parse({"fn_name": "f", "inputs": inputs, "outputs": ["0"] * len(inputs)}).tests
+    assert test.stdin == encode_args(first)
 
 
 def test_keys_that_json_made_strings_are_integers_again():

@@ -222,6 +222,7 @@ CALLS = {
     "no arguments": ({"inputs": [[]], "outputs": [["x"]]}, [""], ['["x"]']),
     "a number as text": ({"inputs": ["1"], "outputs": ['"5"']}, ["1"], ['"5"']),
     "pretty-printed": ({"inputs": ["[1,\n2]"], "outputs": ["true"]}, ["[1, 2]"], ["true"]),
+    "records as text": ({"inputs": ["{'a': 1, 'b': 2}"], "outputs": ["3"]}, ['{"a": 1, "b": 2}'], ["3"]),
     "one bare argument": ({"inputs": [5, 6], "outputs": [[7], [8]]}, ["5", "6"], ["[7]", "[8]"]),
 }
 
@@ -244,6 +245,7 @@ def test_calls_are_stored_in_one_layout(case: str) -> None:
         f'"inputs": [[1{"0" * 5000}]], "outputs": [[1]]',  # more digits than json writes
         '"inputs": ["a = 1, b = 2"], "outputs": ["3"]',  # names, which the program's parameters may have in another order
         '"inputs": [{"a": 1, "b": 2}, {"a": 1, "b": 3}], "outputs": [3, 4]',  # and records may be the only argument
+        '"inputs": [[{"a": 1, "b": 2}]], "outputs": [3]',  # and this one is, as its text need not be
     ],
 )
 def test_calls_that_the_layout_would_change_stay_as_they_are(tests: str) -> None:

@@ -7,6 +7,7 @@ tell what one of them means.
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
 from collections.abc import Iterator
 
@@ -26,13 +27,16 @@ REST_OF_LINE = re.compile(r"[^\S\n]*(?:\n|\Z)")
 def read(pairs: list[tuple[object, object]]) -> Iterator[tuple[bytes, object]]:
     """Arguments as calls.encode_args has them, and the value for comparison.compare_value, of each pair of input and output."""
     pairs = [tuple(side.decode(errors="replace") if isinstance(side, bytes) else side for side in pair) for pair in pairs]
-    names, rows = _named_arguments([stdin for stdin, _ in pairs]) or ((), [_arguments(stdin) for stdin, _ in pairs])
-    _keep_words([stdin for stdin, _ in pairs], rows)
+    inputs = [stdin for stdin, _ in pairs]
+    records = _records(inputs)
+    by_name = _by_name(records) if records else _named_arguments(inputs)
+    names, rows = by_name or ((), [_arguments(stdin) for stdin in inputs])
+    _keep_words(inputs, rows)
     quoted = all(map(_is_quoted, _strings(rows)))
     for position in range(max(map(len, rows))):
         of_tests = [row for row in rows if position < len(row)]
         column = _unquoted([row[position] for row in of_tests])
-        if _lost_integer_keys(column) and all(_is_json(stdin) for stdin, _ in pairs):
+        if _lost_integer_keys(column) and all(map(_is_json, inputs)):
             column = [_with_integer_keys(argument) for argument in column]
         for row, argument in zip(of_tests, column, strict=True):
             row[position] = argument
@@ -44,12 +48,14 @@ def read(pairs: list[tuple[object, object]]) -> Iterator[tuple[bytes, object]]:
     either = wrapped and isinstance(results[0][0], str)  # compare_value reads such strings in both ways
     if quoted and not either and not any(as_text) and all(isinstance(result, list) for result in results):
         results = _unquoted(results)  # and not where the function itself adds the quotes
-    for (stdin, expected), row, result, text in zip(pairs, rows, results, as_text, strict=True):
-        named = dict(zip(names, row, strict=True)) if names else {}
-        if isinstance(stdin, dict) and all(map(str.isidentifier, stdin)):
-            args = calls.encode_args((named or stdin, bool(named) and len(rows) > 1, stdin))
-        else:
-            args = calls.encode_args(named or row)
+    named = [dict(zip(names, row, strict=True)) for row in rows] if names else rows
+    if records:
+        keys = list(dict.fromkeys(key for record in records for key in record))
+        likely = bool(names) and len(rows) > 1 and inputs is records
+        values = named if names else records
+        named = [calls.Record(*pair, likely, keys) for pair in zip(values, records, strict=True)]
+    for (_, expected), arguments, result, text in zip(pairs, named, results, as_text, strict=True):
+        args = calls.encode_args(arguments)
         if text and _may_be_word(result, expected, words):
             yield args, expected.strip()  # which compare_value reads in both ways
             continue
@@ -57,14 +63,36 @@ def read(pairs: list[tuple[object, object]]) -> Iterator[tuple[bytes, object]]:
         yield args, Exactly(result) if clear else result
 
 
+def _records(inputs: list[object]) -> list[dict[str, object]] | None:
+    """The records that all inputs are, or that their texts hold, with keys that may be names of parameters.
+
+    In a text of one key, of a row's only test, nothing speaks for a name.
+    """
+    records = inputs
+    if all(isinstance(stdin, str) and stdin.lstrip().startswith("{") for stdin in inputs):
+        with contextlib.suppress(ValueError):
+            records = [literals.read(stdin, ("{",), MAX_LITERAL) for stdin in inputs]
+        if len(records) == len(records[0]) == 1:
+            return None
+    return records if all(isinstance(record, dict) and all(map(_may_be_name, record)) for record in records) else None
+
+
+def _may_be_name(key: object) -> bool:
+    return isinstance(key, str) and key.isidentifier()
+
+
+def _by_name(records: list[dict[str, object]]) -> tuple[list[str], list[list]] | None:
+    """As _named_arguments, of records that have the same keys, in the order of the first one's."""
+    names = list(records[0])
+    same = names and all(record.keys() == records[0].keys() for record in records)
+    return (names, [[record[name] for name in names] for record in records]) if same else None
+
+
 def _named_arguments(texts: list[object]) -> tuple[list[str], list[list]] | None:
     """The names and the arguments of tests that are all written as "nums = [3, 3], target = 6", with the same names.
 
-    Or as records of the same keys. None: they are not.
+    None: they are not.
     """
-    if all(isinstance(text, dict) and text and text.keys() == texts[0].keys() for text in texts):
-        names = list(texts[0])
-        return (names, [[text[name] for name in names] for text in texts]) if all(map(str.isidentifier, names)) else None
     if not all(isinstance(text, str) and NAMED_ARGUMENT.match(text) for text in texts):
         return None
     rows, names = [], set()

@@ -23,11 +23,12 @@ import json
 import marshal
 import re
 from pathlib import Path
+from typing import NamedTuple
 
 from verifier import call_driver, fit_driver, node_driver
 from verifier.call_driver import RESULT_FD, encode_value
 
-__all__ = ["RESULT_FD", "Opaque", "decode_args", "decode_value", "driver", "encode_args", "encode_value"]
+__all__ = ["RESULT_FD", "Opaque", "Record", "decode_args", "decode_value", "driver", "encode_args", "encode_value"]
 
 MAX_CONTAINERS = 2_000_000  # in one value: an empty list takes two bytes on the wire and sixty in the parent
 MAX_SAME_HASH = 100  # of a set's elements or a dictionary's keys: more are made to cost quadratic time
@@ -51,16 +52,27 @@ class Opaque:
         return f"<{self.description}>"
 
 
-def encode_args(args: list | dict[str, object] | tuple[dict[str, object], bool, dict[str, object]]) -> bytes:
+class Record(NamedTuple):
+    """A record that holds the arguments by their names or is the only one: fit_driver.fitted finds which, by the parameters.
+
+    arguments: by name, as they are for a function; whole: the record; likely: whether it holds the arguments where the
+    parameters do not tell; keys: of the records of all tests.
+    """
+
+    arguments: dict[str, object]
+    whole: dict[str, object]
+    likely: bool
+    keys: list[str]
+
+
+def encode_args(args: list | dict[str, object] | Record) -> bytes:
     """Return the arguments as the driver's standard input (ASCII). Raises ValueError for what is not plain data.
 
-    args: by position; or with their names, which give way to their order where the function's parameters have others; or
-    those that a record holds by their names where the record may be the only argument instead, as fit_driver.fitted finds
-    by the parameters: the values, whether they are meant where the parameters do not tell, and the record.
+    args: by position, or with their names, which give way to their order where the function's parameters have others.
     """
-    if isinstance(args, tuple):
-        values, likely, record = args
-        args = values, likely, None if [*record.items()] == [*values.items()] else record
+    if isinstance(args, Record):
+        same = [*args.arguments.items()] == [*args.whole.items()]
+        args = args.arguments, None if same else args.whole, args.likely, args.keys
     return marshal.dumps(args, 2).hex().encode()
 
 
@@ -72,8 +84,8 @@ def decode_args(data: bytes) -> list:
     args = marshal.loads(bytes.fromhex(data.decode()))
     if isinstance(args, list):
         return args
-    values, likely, record = (args, True, None) if isinstance(args, dict) else args
-    return [*values.values()] if likely else [record or values]
+    arguments, whole, likely, _ = (args, None, True, []) if isinstance(args, dict) else args
+    return [*arguments.values()] if likely else [whole or arguments]
 
 
 def decode_value(data: bytes) -> object:

@@ -7,9 +7,8 @@ here as inspect.signature does, which would have to be imported.
 
 def fitted(function, given):
     """The positional and the keyword arguments by which a function takes what calls.encode_args was given."""
-    values, likely, record = (given, True, None) if isinstance(given, dict) else given
-    record = record or values
-    by_position, as_record = ([*values.values()], {}), ([record], {})
+    values, whole, likely, keys = (given, None, True, list(given)) if isinstance(given, dict) else given
+    by_position, as_record = ([*values.values()], {}), ([whole or values], {})
     inner, bound = function, hasattr(function, "__self__")
     while hasattr(inner, "__wrapped__"):
         inner = inner.__wrapped__
@@ -24,7 +23,7 @@ def fitted(function, given):
     required = parameters[: max(0, len(parameters) - len(defaults))]
     needed = {*required, *named_only} - (inner.__kwdefaults__ or {}).keys()
     any_number, any_name = code.co_flags & 4, code.co_flags & 8
-    known = values.keys() <= {*parameters, *named_only} or (any_name and not any_number)  # both: it passes on what it gets
+    known = {*keys} <= {*parameters, *named_only} or (any_name and not any_number)  # both: it passes on what it gets
     if known and needed <= values.keys() and (values or not parameters):
         # By position all the same where it can be: what stands around the function may take no names.
         count = max((count for count, name in enumerate(parameters, 1) if name in values), default=0)
