@@ -6,7 +6,7 @@ The layouts that rows of Eurus-2 and its relatives have, as a JSON string, as by
     {"fn_name": "f", "inputs": [[1, 2], ...], "outputs": [[3], ...]}            call-based, lists of arguments, wrapped values
     {"fn_name": "f", "inputs": ["1\\n2", ...], "outputs": ["3", ...]}            call-based, one JSON value per line
     {"entry_point": "Solution().f", "inputs": ["x = 1, y = 2", ...], ...}       call-based, as LeetCode shows its examples
-    {"fn_name": "f", "inputs": [{"x": 1, "y": 2}, ...], ...}                    call-based, records, of arguments or each the one
+    {"fn_name": "f", "inputs": [{"x": 1, "y": 2}, ...], ...}                    call-based, arguments by name, or one record
     [{"input": "3 4\\n", "output": "7\\n"}, ...]                                 records, also under "tests", "test_cases", ...
     {"inputs": "[\\"3 4\\", ...]", "outputs": "[\\"7\\", ...]"}                     lists that are JSON in strings of their own
     {'inputs': ['3 4\\n', ...], 'outputs': ['7\\n', ...]}                        any of them as Python writes it, up to 1 MiB
