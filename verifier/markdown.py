@@ -3,7 +3,8 @@
 Covered, as in CommonMark 0.31: fences of backticks or tildes of any length, up to three spaces before them, a closing
 fence of the same character and at least the opening one's length, no backtick in a backtick fence's info string, fences
 in list items and block quotes (whose indentation and `>` are taken off the content), a fence without an end (to the end
-of its container). Besides, `<think>` is cut, with or without its opening or closing tag, and `<answer>` is noted.
+of its container). Besides, `<think>` is cut, with or without its opening or closing tag, and `<answer>` is noted, which ends
+a reasoning that has no end of its own.
 
 Not as in CommonMark, because models write so, and the letter of it gives text that no Python compiles:
 - Inside a triple-quoted string of a Python block nothing ends the block, if that string has an end. Nor does it end the
@@ -25,6 +26,7 @@ from dataclasses import dataclass, field
 from verifier.python_text import TRIPLE, Spans, kind_at, language, literals, remembered
 
 TAG = re.compile(r"<(/?)(think|thinking|thought|reasoning|answer)>", re.IGNORECASE)
+REASONING_END = re.compile(r"</(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
 FENCE = re.compile(r"(`{3,}(?=[^`]*$)|~{3,})(.*)$")  # the fence, its info string
 OPENINGS = re.compile(r"(?:^|(?<=>))[ \t]*(?:`{3,}|~{3,}(?!~))([^`\n]{0,200})$", re.M)  # at a line's start, or behind a tag
 MARKER = re.compile(r"(?:[-+*]|\d{1,9}[.)])(?=[ \t]|$)")
@@ -114,6 +116,7 @@ class _Reader:
         self.paragraph = False  # an outdented line would go on with the text of the containers
         self.hidden: list[tuple[int, int]] = []  # reasoning, in offsets
         self.thinking: tuple[int, int] | None = None  # where an opened <think> stands, and len(blocks) there
+        self.last_end = max((tag.start() for tag in REASONING_END.finditer(text)), default=-1)
         self.answer: tuple[int, int] | None = None  # the same for an opened <answer>
         self.answered: tuple[int, int, range] | None = None  # a closed one: its offsets, its blocks
 
@@ -290,7 +293,7 @@ class _Reader:
         done, first = 0, True  # how much of the line is dealt with, and whether no tag after that has been left standing
         for tag in TAG.finditer(line):
             leads = first and not line[done : tag.start()].strip()
-            if not (self._ends_in_fence(tag, spans, number) if self.fence else self._counts(tag, leads)):
+            if not (self._ends_in_fence(tag, spans, number) if self.fence else self._counts(tag, leads, number)):
                 first = False
                 continue
             before = line[done : tag.start()]
@@ -300,14 +303,16 @@ class _Reader:
             done, first = tag.end(), True
         return number + 1 if done and not line[done:].strip() else self._line(number, line[done:])
 
-    def _counts(self, tag: re.Match, leads: bool) -> bool:
+    def _counts(self, tag: re.Match, leads: bool, number: int) -> bool:
         """Whether a tag outside all fences is one, and not a word about one."""
         around = tag.string[max(0, tag.start() - 1) : tag.start()] + tag.string[tag.end() : tag.end() + 1]
         if around in ("``", "''", '""') and not tag.string.startswith("```", tag.end()):
             return False
         closing, answer = bool(tag[1]), tag[2].lower() == "answer"
+        if self.thinking and answer:
+            return leads and not closing and self.starts[number] > self.last_end
         if self.thinking:
-            return closing and not answer
+            return closing
         return (not closing or self.answer is not None) if answer else (closing or leads)
 
     def _ends_in_fence(self, tag: re.Match, spans: Spans, number: int) -> bool:
@@ -341,6 +346,8 @@ class _Reader:
             if tag[1]:
                 self._close_answer(offset + tag.start())
             else:
+                if self.thinking:
+                    self._forget(self.thinking, offset + tag.start())
                 self.answer = (offset + tag.end(), len(self.blocks))
         elif tag[1]:
             self._forget(self.thinking or (0, 0), offset + tag.end())
