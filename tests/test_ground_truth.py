@@ -6,6 +6,7 @@ import base64
 import collections
 import gzip
 import json
+import math
 import pickle
 import zlib
 
@@ -215,8 +216,11 @@ def test_a_value_on_each_line():
         ("1)(2, 3", ["1)(2, 3"]),
         ("x = 5 apples", ["x = 5 apples"]),
         ("{'1': 2}", [{"1": 2}]),
+        ("['a', null]", [["a", None]]),
+        ("inf\nnan", ["inf", "nan"]),
+        ("x = [1, inf], y = 'a'", [[1, math.inf], "a"]),
     ],
-    ids=range(19),
+    ids=range(22),
 )
 def test_texts_of_arguments(text: str, arguments: list):
     (found, _), *_ = calls({"fn_name": "f", "inputs": [text], "outputs": ["0"]})

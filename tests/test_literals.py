@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 
@@ -16,6 +17,8 @@ READ = [
     ('"a\nb"', "a\nb"),
     ("1" + "0" * 5000, 10**5000),
     ("{1, 2}", {1, 2}),
+    ("['a', null, true]", ["a", None, True]),
+    ("{'a': [-inf]}", {"a": [-math.inf]}),
 ]
 REFUSED = [
     "",

@@ -17,7 +17,6 @@ from verifier.literals import read_json
 
 NAMED_ARGUMENT = re.compile(r"\s*[A-Za-z_]\w*\s*=(?!=)")
 INTEGER = re.compile(r"0|-?[1-9][0-9]{0,99}")
-JSON_NAMES = {"null": None, "true": True, "false": False}
 BRACKETS = re.compile(r"[()\[\]{}]+")
 NOT_BLANK = re.compile(r"\S")
 MAX_LITERAL = 10 << 20  # characters of one argument: prepare_data.py keeps no larger tests
@@ -159,19 +158,12 @@ def _of_line(line: str) -> list:
     return call[0] if call and len(call[0]) > 1 and not call[1] else [_value(line)]
 
 
-class _JsonNames(ast.NodeTransformer):
-    """Puts the values of JSON's names in the place of the names."""
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        return ast.Constant(JSON_NAMES[node.id]) if node.id in JSON_NAMES else node
-
-
 def _call_with(text: str) -> tuple[list, dict[str, object]] | None:
     """The positional and the named arguments of a call that is written with `text` between its brackets; None: no values."""
     if len(text) > MAX_LITERAL:
         return None
     try:
-        call = _JsonNames().visit(ast.parse(f"f({text})", mode="eval")).body
+        call = literals.with_names(ast.parse(f"f({text})", mode="eval").body)
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
             return None
         return list(map(ast.literal_eval, call.args)), {node.arg: ast.literal_eval(node.value) for node in call.keywords}

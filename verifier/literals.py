@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import json
+import math
 
+NAMES = {"null": None, "true": True, "false": False, "inf": math.inf, "nan": math.nan}  # JSON's, and as Python prints floats
 INT_DIGITS = 4000  # which Python's int() takes under its own limit
 
 
@@ -27,7 +29,7 @@ DECODER = json.JSONDecoder(parse_int=_integer, strict=False)  # not strict: stri
 
 
 def read_python(text: str, starts: tuple[str, ...], limit: int) -> object:
-    """The value that a text is Python's literal of. Raises ValueError.
+    """The value that a text is Python's literal of; within brackets, NAMES are values as well. Raises ValueError.
 
     starts: what it has to start with, blanks aside ("": anything). limit: characters that Python's parser gets, which takes
     three hundred times the memory, and a second for a million.
@@ -35,12 +37,28 @@ def read_python(text: str, starts: tuple[str, ...], limit: int) -> object:
     if len(text) > limit or not text.lstrip().startswith(starts):
         raise ValueError("no literal that would be read")
     try:
-        value = ast.literal_eval(text.strip())
+        tree = ast.parse(text.strip(), mode="eval").body
+        try:
+            value = ast.literal_eval(tree)
+        except ValueError:
+            if not isinstance(tree, (ast.List, ast.Tuple, ast.Dict, ast.Set)) or not any(map(text.__contains__, NAMES)):
+                raise
+            value = ast.literal_eval(with_names(tree))
     except (SyntaxError, TypeError, MemoryError, RecursionError) as error:
         raise ValueError("no literal") from error
     if value is ...:
         raise ValueError("three dots are no value")
     return value
+
+
+def with_names(tree: ast.expr) -> ast.expr:
+    """The expression with the values of NAMES in their place."""
+    return _Names().visit(tree)
+
+
+class _Names(ast.NodeTransformer):
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.Constant(NAMES[node.id]) if node.id in NAMES else node
 
 
 def read(text: str, starts: tuple[str, ...], limit: int) -> object:
