@@ -276,7 +276,7 @@ def canonical_calls(parsed: gt.GroundTruth) -> str | None:
     """Call-based tests in one layout: for each test the JSON of each argument on a line of its own, and of the value.
 
     It is the layout of LiveCodeBench, and the one of the two in Eurus-2 that other scorers read as well. None where it
-    would not mean exactly the same to the verifier (a value that JSON lacks, or that could be read in two ways).
+    would not mean exactly the same to the verifier (names, a value that JSON lacks, or that could be read in two ways).
     """
     inputs, outputs = [], []
     try:
