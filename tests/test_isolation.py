@@ -5,6 +5,7 @@ That the walls hold is in test_attacks.py.
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import signal
 import struct
@@ -182,6 +183,40 @@ def test_each_mode_can_be_forced(mode: str, monkeypatch: pytest.MonkeyPatch) -> 
     assert client.mode() == mode
     pytest.importorskip("numpy")
     assert run("import numpy as np\nprint(np.arange(5).sum(), np.linalg.det(np.eye(2)))") == b"10 1.0\n"
+
+
+# What modules import only when first used, which no program can where it can open no file.
+LATE = (
+    "from functools import singledispatch\nsingledispatch(len)",
+    "import argparse\nargparse.ArgumentParser(description='x').parse_args()",
+    "import unittest\nclass T(unittest.TestCase):\n    def test(self): pass\nunittest.main(exit=False)",
+    "import sys\nsys.stdout.reconfigure(encoding='ascii')",
+    "open(0, encoding='utf-8-sig').read()",
+    "'x'.encode('shift_jis'), b'x'.decode('cp437')",
+    "import codecs\ncodecs.encode('x', 'rot13')",
+)
+LATE_OF_NUMPY = (
+    "np.unique([1, 1])",
+    "np.percentile([1, 2], 50)",
+    "np.fft.fft([1, 2])",
+    "np.polynomial.polynomial.polyval(2, [1, 2])",
+    "np.ma.array([1], mask=[1]).sum()",
+    "np.char.add(['a'], ['b'])",
+    "np.testing.assert_allclose(1, 1)",
+)
+
+
+@pytest.mark.parametrize("mode", isolation.MODES)
+def test_what_is_imported_late_is_there(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if isolation.probe()[mode]:
+        pytest.skip("does not hold here")
+    monkeypatch.setenv(isolation.ISOLATION, mode)
+    programs = [*LATE]
+    if importlib.util.find_spec("numpy"):
+        programs += [f"import numpy as np\n{statement}" for statement in LATE_OF_NUMPY]
+    for program in programs:
+        (execution,) = run_tests(program, [b""], Limits())
+        assert execution.exit_code == 0, (program, execution.stderr_tail)
 
 
 # Every module whose names a call-based program may use without importing them.

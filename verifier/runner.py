@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import builtins
+import codecs
 import gc
 import io
 import os
@@ -46,9 +47,14 @@ _IMPORTED_LATE = {
     "multiprocessing": [f"multiprocessing.{name}" for name in ("dummy", "pool", "popen_fork", "queues", "synchronize")],
     "asyncio": ["concurrent.futures.thread", "asyncio.base_futures"],
     "decimal": ["numbers"],
-    "numpy": ["numpy.random"],  # so that it can be seeded
-    "codecs": ["encodings.idna", "encodings.latin_1", "encodings.ascii", "encodings.cp1252", "encodings.utf_16"],
+    "functools": ["weakref"],
+    "argparse": ["locale", "shutil"],
+    "unittest": ["locale", "shutil", "textwrap", "unittest.async_case"],
+    "traceback": ["ast", "unicodedata"],
+    "numpy": ["numpy.random", "numpy.ma"],  # so that it can be seeded; for unique and percentile
 }
+_NUMPY_PARTS = ("char", "ctypeslib", "fft", "polynomial", "rec", "strings", "testing")  # imported when first looked up
+_MAYBE_CODEC = re.compile(r"[\"']([A-Za-z][\w-]{1,15})[\"']")
 _IMPORT = re.compile(
     r"(?:^|[;:\"'])[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]*(?:\(([^()]*)|([\w, \t*]*))|import[ \t]+([\w., \t]+))", re.M
 )
@@ -95,16 +101,24 @@ def _modules_named(source: str) -> list[str]:
     return wanted
 
 
+def _load_codecs(names: Iterable[str]) -> None:
+    for name in names:
+        try:
+            codecs.lookup(name)
+        except BaseException:  # LookupError, most often
+            continue
+
+
 def preload(source: str, others: Iterable[str] = ()) -> None:
     """Import, once for all its tests, the standard modules (and numpy) that a program's text asks for, and `others`.
 
     Importing runs none of the program's own code. A module that fails to import is left for the program to meet.
     """
     wanted = [*_modules_named(source), *others]
-    if "encode" in source:
-        wanted.append("codecs")
     if "numpy" in source:  # however it is imported: a confined child cannot load the C++ library that it needs
-        wanted.append("numpy")
+        wanted += ["numpy", *(f"numpy.{part}" for part in _NUMPY_PARTS if f".{part}" in source)]
+    if "cod" in source:  # encode, decode, encoding, codecs
+        _load_codecs(set(_MAYBE_CODEC.findall(source)))
     for name in wanted:
         top = name.partition(".")[0]
         if not _NOT_PRELOADED.isdisjoint(name.split(".")) or not (top in sys.stdlib_module_names or top == "numpy"):
