@@ -98,16 +98,24 @@ def test_session_killed_in_the_middle_of_a_test() -> None:
     assert server_pid() == server
 
 
-def test_program_killed_from_outside_is_a_runtime_error() -> None:
+def running_tests(server: int) -> list[int]:
+    table = parents()
+    return [pid for pid in descendants(server) if pid in table and table[pid][0] != server]
+
+
+def test_program_killed_from_outside_is_run_once_more() -> None:
+    """As by the kernel, which takes tests first where memory runs out."""
     server = server_pid()
-
-    def test() -> list[int]:
-        table = parents()
-        return [pid for pid in descendants(server) if table[pid][0] != server]
-
-    killer = kill_when(lambda: len(descendants(server)) == 2, test)
-    assert run(SLOW).verdict is Verdict.RE
+    killer = kill_when(lambda: len(descendants(server)) == 2, lambda: running_tests(server))
+    assert run(SLOW).stdout == b"7\n"
     killer.join()
+
+
+def test_program_killed_whenever_it_runs_is_a_runtime_error() -> None:
+    ran_again = "import os, signal\nprint(1, flush=True)\nos.kill(os.getpid(), signal.SIGKILL)"
+    first, second = run_tests(ran_again, [b"", b""], LIMITS)
+    assert first.verdict is second.verdict is Verdict.RE
+    assert first.exit_code == -signal.SIGKILL and first.stdout == b"1\n"
 
 
 def test_server_killed_again_and_again_is_an_internal_error() -> None:

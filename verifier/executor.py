@@ -1,8 +1,9 @@
 """Runs a program on its tests, lazily, and hands out what became of them in order.
 
 Owns what is above a single test: the host-wide slots that a response holds, and the one further try where the fork
-server fails. The tests run one after the other; where that takes long and nobody else wants the slots, side by side
-(schedule.py has the rule that keeps a program that never ends from costing every test's full limit).
+server fails or something outside kills the test (where memory runs out, tests go first). The tests run one after the
+other; where that takes long and nobody else wants the slots, side by side (schedule.py has the rule that keeps a program
+that never ends from costing every test's full limit).
 Every verdict is made here from what the fork server's side saw: wait status, CPU clock, memory, bytes written.
 """
 
@@ -291,6 +292,10 @@ class _Response:
                 _close(run.files)
                 self._leave(run.slot)
                 self.schedule.drop(test)
+            if execution.verdict is Verdict.RE and execution.exit_code == -signal.SIGKILL and not self.failures[test]:
+                self.failures[test] += 1  # by the kernel, short of memory, or by itself: once more shows which
+                self.serial = True
+                return
             self.schedule.end(test, replace(execution, queue_seconds=run.queued), run.stopped)
             self.pauses = iter(START_PAUSES)
         elif kind == wire.SHORT:
