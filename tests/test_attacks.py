@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from leftovers import files
 
 from verifier import isolation
 
@@ -122,7 +123,9 @@ def test_the_attacks_have_teeth() -> None:
 def test_where_nothing_holds_it_refuses() -> None:
     """chroot needs root: forced without it, nothing is run and one sentence says why."""
     user = "nobody" if os.geteuid() == 0 else "self"
+    before = files()
     done = run_as(user, "host", "chroot", str(ROUND), "net_loopback")
+    assert not [path for path in files() - before if "code-reward" in path]
     assert done.returncode != 0
     assert "Refusing to run model-written programs" in done.stderr
     assert "only root can chroot" in done.stderr

@@ -68,10 +68,22 @@ def prepare(mode: str, numpy_parent: str | None, allow_processes: bool, slots: i
         with contextlib.suppress(OSError):  # no room for it: a test then has no folder to write in
             walls.scratch = Scratch(slots)
             walls.scratch.root = out_of_the_way(walls.scratch.root)
+    try:
+        _make(walls, numpy_parent, slots)
+    except BaseException:
+        if walls.scratch:
+            walls.scratch.remove()
+        raise
+    return walls
+
+
+def _make(walls: Walls, numpy_parent: str | None, slots: int) -> None:
+    """What a mode needs beside the folders."""
+    mode, allow_processes = walls.mode, walls.allow_processes
     if allow_processes:
         namespaces.enter_user_namespace()  # so that making pid namespaces needs no privilege
     if mode == "off":
-        return walls
+        return
     if linux.MACHINE not in seccomp.AUDIT_ARCH:
         raise OSError(f"no system-call table for {linux.MACHINE or sys.platform}")
     instructions = seccomp.build(linux.MACHINE, allow_open=mode != "seccomp", allow_processes=allow_processes)
@@ -93,7 +105,6 @@ def prepare(mode: str, numpy_parent: str | None, allow_processes: bool, slots: i
         if os.geteuid() != 0:
             raise OSError("only root can chroot")
         walls.empty_folder = out_of_the_way(_empty_folder())
-    return walls
 
 
 def confine_session(walls: Walls) -> None:
