@@ -51,4 +51,4 @@ OPTIONS=(
 )
 if [[ ${DRY_RUN:-0} != 0 ]]; then OPTIONS+=(--dry-run); fi
 
-exec "$PYTHON" -m evaluation.compare "$1" "${OPTIONS[@]}"
+exec "$PYTHON" "$here/coder_rl_start.py" -m evaluation.compare "$1" "${OPTIONS[@]}"
