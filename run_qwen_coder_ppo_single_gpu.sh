@@ -82,9 +82,9 @@ RESUME_MODE=${RESUME_MODE:-auto}                 # auto: go on from the last che
 LOGGER=${LOGGER:-console,file,tensorboard}       # also: wandb, swanlab
 PROJECT_NAME=${PROJECT_NAME:-qwen_coder_ppo}
 model_name=${MODEL_PATH%/}
-EXPERIMENT_NAME=${EXPERIMENT_NAME:-$(basename "$model_name" | tr '[:upper:]' '[:lower:]')_$ADV_ESTIMATOR}
+EXPERIMENT_NAME=${EXPERIMENT_NAME:-$(basename -- "$model_name" | tr '[:upper:]' '[:lower:]')_$ADV_ESTIMATOR}
 RUN_DIR=${RUN_DIR:-runs/$EXPERIMENT_NAME}        # everything that the run writes
-RUN_DIR=$(realpath -m "$RUN_DIR")
+RUN_DIR=$(realpath -m -- "$RUN_DIR")
 
 DATA=(
     data.train_files="$TRAIN_FILE"

@@ -17,7 +17,7 @@ if (($# < 1)); then
     echo "usage: bash smoke/learn.sh WORK [veRL option ...]" >&2
     exit 2
 fi
-WORK=$(realpath -m "$1")
+WORK=$(realpath -m -- "$1")
 shift
 mkdir -p "$WORK"
 

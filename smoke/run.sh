@@ -15,9 +15,9 @@ if (($# < 3)); then
     echo "usage: bash smoke/run.sh WORK train.parquet validation.parquet [veRL option ...]" >&2
     exit 2
 fi
-WORK=$(realpath -m "$1")
-TRAIN_FILE=$(realpath -m "$2")
-VAL_FILE=$(realpath -m "$3")
+WORK=$(realpath -m -- "$1")
+TRAIN_FILE=$(realpath -m -- "$2")
+VAL_FILE=$(realpath -m -- "$3")
 shift 3
 export TRAIN_FILE VAL_FILE
 

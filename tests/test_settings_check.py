@@ -51,11 +51,17 @@ def test_numbers_out_of_range(check):
 
 
 def test_words_that_nobody_knows(check):
-    found = check(ATTN_IMPLEMENTATION="a", ADV_ESTIMATOR="b", RESUME_MODE="c", LOGGER="console,d,trackio")
-    known = {"ATTN_IMPLEMENTATION=a": "sdpa", "ADV_ESTIMATOR=b": "grpo", "RESUME_MODE=c": "resume_path", "LOGGER=d": "file"}
-    for text, (start, word) in zip(found[:4], known.items(), strict=True):
+    found = check(ATTN_IMPLEMENTATION="a", ACTOR_STRATEGY="e", ADV_ESTIMATOR="b", RESUME_MODE="c", LOGGER="console,d,trackio")
+    known = {
+        "ATTN_IMPLEMENTATION=a": "sdpa",
+        "ACTOR_STRATEGY=e": "fsdp2",
+        "ADV_ESTIMATOR=b": "grpo",
+        "RESUME_MODE=c": "resume_path",
+        "LOGGER=d": "file",
+    }
+    for text, (start, word) in zip(found[:5], known.items(), strict=True):
         assert text.startswith(f"{start} is unknown: take one of ") and word in text
-    assert found[4:] == ["LOGGER names trackio, which is not installed: run pip install trackio or leave it out."]
+    assert found[5:] == ["LOGGER names trackio, which is not installed: run pip install trackio or leave it out."]
 
 
 @pytest.mark.parametrize("variable", IN_THE_SHELL)
@@ -64,6 +70,11 @@ def test_what_the_script_itself_calculates_with(variable, value):
     done = subprocess.run(["bash", SINGLE], env=script_environment(**{variable: value}), capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"{variable}={value} must be a whole number, 0 or more.\n"
+
+
+@pytest.mark.parametrize("variable", ("MODEL_PATH", "RUN_DIR"))
+def test_a_name_that_begins_with_a_dash(dry_run, variable):
+    assert any(x.endswith("-1_gae/checkpoints") or x.endswith("/-1/checkpoints") for x in dry_run(SINGLE, **{variable: "-1"}))
 
 
 def test_without_a_home(dry_run):
@@ -78,7 +89,7 @@ def test_dry_run_prints_what_runs(tmp_path):
     python.parent.mkdir()
     python.write_text(
         f"""#!/bin/sh
-case $2 in
+case $3 in
     training.preflight) exit 0 ;;
     training.watch) env -0 >"{tmp_path}/environment"; while [ "$1" != -- ]; do shift; done; shift; printf '%s\\0' "$@" ;;
     *) exec {shlex.quote(sys.executable)} "$@" ;;

@@ -95,9 +95,12 @@ def _check_words(config: Any) -> Iterator[Finding]:
 
     attention = config.actor_rollout_ref.model.get("override_config", {}).get("attn_implementation", "eager")
     loggers = [config.trainer.logger] if isinstance(config.trainer.logger, str) else list(config.trainer.logger or ["null"])
+    actor = config.actor_rollout_ref.actor
+    strategies = [actor.strategy] if "fsdp_config" in actor else []  # another engine has another strategy
     estimators = {*(x.value for x in AdvantageEstimator), *map(str, ADV_ESTIMATOR_REGISTRY)}
     for variable, values, known in (
         ("ATTN_IMPLEMENTATION", [attention], {"eager", *(x for x in ALL_ATTENTION_FUNCTIONS.valid_keys() if "|" not in x)}),
+        ("ACTOR_STRATEGY", strategies, {"fsdp", "fsdp2", "fsdp_turbo"}),
         ("ADV_ESTIMATOR", [config.algorithm.adv_estimator], estimators),
         ("RESUME_MODE", [config.trainer.resume_mode], {"auto", "disable", "resume_path"}),
         ("LOGGER", loggers, set(Tracking.supported_backend)),
