@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import itertools
 import json
 import os
 import re
@@ -84,7 +85,7 @@ def is_hub_name(name: str) -> bool:
     return (
         re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", name) is not None
         and not Path(name).exists()
-        and Path(name).suffix not in FILE_TYPES
+        and Path(name).suffix.lower() not in FILE_TYPES
     )
 
 
@@ -102,13 +103,13 @@ def files_of(name: str) -> list[Path]:
         if not os.access(path, os.R_OK | os.X_OK):
             raise DataError(f"the folder {path} cannot be read (permission denied); run as a user who may")
         # Hidden files are no data: macOS puts a ._train.parquet beside each file that it copies.
-        for pattern in ("[!.]*.parquet", "data/[!.]*.parquet", "[!.]*.jsonl", "data/[!.]*.jsonl"):
-            if found := sorted(path.glob(pattern)):
+        for ending, pattern in itertools.product((".parquet", ".jsonl"), ("[!.]*", "data/[!.]*")):
+            if found := sorted(file for file in path.glob(pattern) if file.suffix.lower() == ending):
                 return found
         raise DataError(f"{path} holds no .parquet or .jsonl file; give the folder of train.parquet, or the files")
     if not path.exists():
         raise DataError(f"{path} does not exist; a source is a folder, parquet or jsonl files, or a hub name")
-    if path.suffix not in FILE_TYPES:
+    if path.suffix.lower() not in FILE_TYPES:
         raise DataError(f"{path} is not a .parquet or .jsonl file")
     return [path]
 
@@ -184,7 +185,7 @@ def fetch(name: str, commit: str, file: str, digest: str, size: int) -> None:
 
 def describe(path: Path) -> tuple[int | None, dict[str, str]]:
     """(rows, or None where only reading would tell; {column: what it holds})"""
-    if path.suffix == ".parquet":
+    if path.suffix.lower() == ".parquet":
         with open_parquet(path) as file:
             columns = file.schema_arrow
             if len(set(columns.names)) < len(columns):
@@ -213,11 +214,13 @@ def check_columns(paths: list[Path], path: Path) -> int | None:
             f"{', '.join(kinds) or 'none'}); the columns of {HUB_NAME} are needed"
         )
     for column, allowed in COLUMNS.items():
-        if kinds[column] not in allowed and path.suffix == ".parquet":
+        if kinds[column] not in allowed and path.suffix.lower() == ".parquet":
             raise DataError(
                 f"the column {column} of {path} holds {kinds[column]}, and {' or '.join(allowed)} is needed, as in {HUB_NAME}"
             )
-        if (first := describe(paths[0])[1][column]) != kinds[column] and path.suffix == paths[0].suffix == ".parquet":
+        if (first := describe(paths[0])[1][column]) != kinds[column] and path.suffix.lower() == paths[
+            0
+        ].suffix.lower() == ".parquet":
             raise DataError(
                 f"the column {column} holds {kinds[column]} in {path} but {first} in {paths[0]}; "
                 "give one --source files of one layout"
@@ -286,7 +289,7 @@ def read_code_rows(path: Path) -> Iterator[tuple[int, list[int], Iterator[dict |
 
     A chunk's rows are to be used before the next chunk is asked for. Raises DataError where the file is damaged.
     """
-    if path.suffix != ".parquet":
+    if path.suffix.lower() != ".parquet":
         for row in json_lines(path):
             code = row.get("ability") == "code"
             yield 1, [0] * code, iter([row] * code)

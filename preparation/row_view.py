@@ -63,7 +63,7 @@ def find_row(path: Path, index: int | None) -> tuple[int, int, dict]:
     """(position, rows of the file, row)"""
     if not path.is_file():
         raise DataError(f"{path} is not a file; --inspect takes a parquet file")
-    kinds = describe(path)[1] if path.suffix == ".parquet" else {}
+    kinds = describe(path)[1] if path.suffix.lower() == ".parquet" else {}
     if not set(COLUMNS) <= set(kinds):
         raise DataError(f"{path} is not a parquet file with the columns {', '.join(COLUMNS)}; --inspect shows rows of those")
     with open_parquet(path) as file:

@@ -105,6 +105,23 @@ def test_a_file_that_is_not_parquet(check, files):
     the_only(check(), "not readable as parquet")
 
 
+def test_files_that_the_datasets_library_cannot_read(check, files, tmp_path):
+    write_rows(tmp_path / "[1] a.parquet", 8)
+    the_only(check(TRAIN_FILE=str(tmp_path / "[1] a.parquet")), "holds [", "pattern", "rename it")
+    the_only(check(TRAIN_FILE=str(tmp_path)), f"{tmp_path} is a folder", "TRAIN_FILE='[")
+    (tmp_path / "A.PARQUET").write_bytes(files.train.read_bytes())
+    the_only(check(VAL_FILE=str(tmp_path / "A.PARQUET")), "validation file", "does not end in .parquet")
+    pq.write_table(pq.read_table(files.train).slice(0, 0), files.val)
+    the_only(check(), f"{files.val} has no rows")
+    write_rows(files.val, 2, extra_info="a text")
+    the_only(check(TRAIN_FILE=f"[{files.train},{files.val}]", VAL_FILE=str(files.train)), "veRL cannot read the training data")
+
+
+def test_an_option_that_refers_to_nothing(tmp_path, capsys):
+    assert preflight.main([str(tmp_path / "run"), "trainer.total_epochs=${nothing}"]) == 1
+    assert "cannot take an option: Interpolation key 'nothing' not found" in capsys.readouterr().err
+
+
 def test_a_file_shorter_than_a_batch(check):
     the_only(check(TRAIN_BATCH_SIZE="16", PPO_MINI_BATCH_SIZE="8"), "8 training rows", "one batch takes 16")
 

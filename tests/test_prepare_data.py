@@ -423,7 +423,9 @@ def test_prompt_lengths_are_reported(tmp_path: Path, capsys: pytest.CaptureFixtu
 # ---- sources
 
 
-@pytest.mark.parametrize("layout", ["parquet", "jsonl", "data folder, shards", "named files", "two options", "both options"])
+@pytest.mark.parametrize(
+    "layout", ["parquet", "jsonl", "capitals", "data folder, shards", "named files", "two options", "both options"]
+)
 def test_sources(layout: str, tmp_path: Path) -> None:
     train, validation = [MATH, *good_rows(4)], [raw_row("Halve it."), MATH]
     raw = tmp_path / "raw"
@@ -434,6 +436,9 @@ def test_sources(layout: str, tmp_path: Path) -> None:
     elif layout == "jsonl":
         write_jsonl(raw / "train.jsonl", train)
         write_jsonl(raw / "validation.jsonl", validation)
+    elif layout == "capitals":
+        write_parquet(raw / "train.parquet", train).rename(raw / "TRAIN.PARQUET")
+        write_parquet(raw / "val.parquet", validation).rename(raw / "VAL.Parquet")
     elif layout == "data folder, shards":
         write_parquet(raw / "data" / "train-00000-of-00002.parquet", train[:2])
         write_parquet(raw / "data" / "train-00001-of-00002.parquet", train[2:])

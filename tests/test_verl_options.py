@@ -191,7 +191,25 @@ def test_a_version_that_is_no_version_is_refused():
 
 
 @pytest.mark.parametrize(
-    "value", ("plain", "a b", "it's", "a,b", "x=y", "(1)", "back\\slash", "\\", "\\'", "ü ö", "${x} $y", "\\${x}")
+    "value",
+    (
+        "plain",
+        "a b",
+        "it's",
+        "a,b",
+        "x=y",
+        "(1)",
+        "back\\slash",
+        "\\",
+        "\\'",
+        "ü ö",
+        "${x} $y",
+        "\\${x}",
+        "[a] b",
+        "{a}_b",
+        "'a",
+        '"',
+    ),
 )
 def test_quoted_values_survive_hydra(value, verl_release):
     config = composed(verl_release("0.9.1"), [f"trainer.experiment_name={verl_options.quote(value)}"])

@@ -71,16 +71,31 @@ def check_files(config: Any) -> Iterator[Finding]:
     prompt_key = config.data.prompt_key
     for kind, paths in data_files(config).items():
         for path in paths:
+            if os.path.isdir(path):
+                variable = "TRAIN_FILE" if kind == "training" else "VAL_FILE"
+                yield Finding(
+                    f"{path} is a folder: name the {kind} files in it, {variable}='[{path}/a.parquet,{path}/b.parquet]'."
+                )
+                continue
+            if patterns := sorted(set("*?[") & set(path)):
+                yield Finding(
+                    f"{path} holds {' and '.join(patterns)}, which the datasets library reads as a pattern: rename it."
+                )
+                continue
             if not os.path.isfile(path):
                 yield Finding(f"The {kind} file {path} does not exist: make it with prepare_data.py or set the path.")
                 continue
             if not path.endswith(".parquet"):
-                yield Finding(f"The {kind} file {path} is not a .parquet file: make one with prepare_data.py.")
+                yield Finding(f"The name of the {kind} file {path} does not end in .parquet: make one with prepare_data.py.")
                 continue
             try:
-                schema = pq.read_schema(path)
-            except pa.ArrowInvalid:
+                metadata = pq.read_metadata(path)
+                schema = metadata.schema.to_arrow_schema()
+            except (pa.ArrowException, OSError):
                 yield Finding(f"The {kind} file {path} is not readable as parquet: make it anew with prepare_data.py.")
+                continue
+            if not metadata.num_rows:
+                yield Finding(f"The {kind} file {path} has no rows: make it anew with prepare_data.py.")
                 continue
             missing = [x for x in (prompt_key, "data_source", "reward_model") if x not in schema.names]
             if missing:
@@ -231,7 +246,11 @@ def check_prompts(config: Any) -> Iterator[Finding]:
     yield from check_vocabulary(config, len(tokenizer))
     rows = {}
     for kind, paths in data_files(config).items():
-        data = RLHFDataset(data_files=paths, tokenizer=tokenizer, config=config.data)
+        try:
+            data = RLHFDataset(data_files=paths, tokenizer=tokenizer, config=config.data)
+        except Exception as error:  # whatever the datasets library raises for files that it cannot read, or put together
+            yield Finding(f"veRL cannot read the {kind} data ({first_cause(error)}): make the files with prepare_data.py.")
+            return
         rows[kind] = len(data)
         for row in data.dataframe.select(range(min(8, len(data)))):
             messages = row[config.data.prompt_key]
@@ -365,10 +384,13 @@ def main(arguments: Sequence[str]) -> int:
         print(f"pre-flight: {text}", file=sys.stderr)
         return 1
     from hydra.errors import HydraException
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
 
     try:
         config = compose(overrides)
-    except HydraException as error:
+        OmegaConf.to_container(config, resolve=True)
+    except (HydraException, OmegaConfBaseException) as error:
         print(f"pre-flight: veRL {version} cannot take an option: {' '.join(str(error).split())}", file=sys.stderr)
         return 1
     fatal = False

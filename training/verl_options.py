@@ -117,7 +117,7 @@ def split_override(override: str) -> tuple[str, str, str]:
 
 def quote(value: str) -> str:
     """A value as Hydra's grammar wants it: paths with blanks, commas or "=" go into quotes, lists stay lists."""
-    if value[:1] in ("[", "{", '"', "'") or re.fullmatch(r"[\w./:@%+*?|-]*", value):
+    if re.fullmatch(r"\[.*\]|\{.*\}|\".*\"|'.*'|[\w./:@%+*?|-]*", value, re.DOTALL):
         return value
     value = re.sub(r"(\\*)\$\{", lambda m: m[1] * 2 + "\\${", value)  # no reference to another option
     # Between quotes Hydra reads a backslash as itself, but for those that stand before a quote.
