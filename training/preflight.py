@@ -188,7 +188,7 @@ def check_reward(config: Any) -> Iterator[Finding]:
     try:
         compute_score = get_custom_reward_fn(config)
     except Exception as error:
-        yield Finding(f"veRL cannot load the reward from {path}: {error}. Set REWARD_FILE to a file that it can.")
+        yield Finding(f"veRL cannot load the reward from {path} ({first_cause(error)}): set REWARD_FILE to a file that it can.")
         return
     scores = []
     for response in (RIGHT, WRONG):
@@ -302,7 +302,7 @@ def check_models(config: Any) -> Iterator[Finding]:
 
     rollout, actor = config.actor_rollout_ref.rollout, str(config.actor_rollout_ref.model.path)
     models = {"MODEL_PATH": actor}
-    if need_critic(config):
+    if need_critic(config) and config.critic.model.path != actor:
         models["CRITIC_MODEL_PATH"] = str(config.critic.model.path)
     for variable, path in models.items():
         if os.path.isabs(path) and not os.path.isdir(path):
