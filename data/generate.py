@@ -200,9 +200,15 @@ def _at_least_two(text: str) -> int:
     return int(text)
 
 
+def _folder(text: str) -> Path:
+    if not text:
+        raise argparse.ArgumentTypeError("an empty path; name a folder")
+    return Path(text).expanduser()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Write a small problem set in the raw schema of Eurus-2-RL-Data.")
-    parser.add_argument("--out", type=Path, required=True, help="folder for train.parquet and validation.parquet")
+    parser.add_argument("--out", type=_folder, required=True, help="folder for train.parquet and validation.parquet")
     parser.add_argument("--seed", type=int, default=42, help="another seed gives other problems (default 42)")
     parser.add_argument("--rows", type=_at_least_two, default=1200, help="usable train rows (default 1200)")
     parser.add_argument("--validation-rows", type=_at_least_two, default=240, help="usable validation rows (default 240)")

@@ -174,7 +174,10 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         if base[0] in "/." and not Path(base).is_dir():
             raise EvaluationError(f"{base}, from which the run started, is not there: name the model with MODEL_PATH.")
-        out.mkdir(parents=True, exist_ok=True)  # before the long work, to see that it can be
+        try:
+            out.mkdir(parents=True, exist_ok=True)  # before the long work, to see that it can be
+        except OSError as error:
+            raise EvaluationError(f"{out} cannot be written ({error.strerror}): set EVAL_DIR to a folder that can.") from error
         merge.merge(actor, base=base)
     models = {"base": base, target.name: str(target)}
     for name, model in models.items():

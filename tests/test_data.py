@@ -314,6 +314,11 @@ def test_written_parquet_holds_the_rows(tmp_path):
         assert table[split] == generate.counts(split, n)
 
 
+def test_an_empty_path_is_not_the_current_folder():
+    done = run_generator("--out", "", "--rows", "2", "--validation-rows", "2")
+    assert done.returncode == 2 and "an empty path; name a folder" in done.stderr
+
+
 @pytest.mark.parametrize("rows", ["1", "many", "-5"])
 def test_bad_number_of_rows_is_refused(tmp_path, rows):
     done = run_generator("--out", str(tmp_path), f"--rows={rows}")

@@ -123,7 +123,7 @@ def test_wrong_settings(run_folder, settings, sentence):
 
 def test_what_is_said_before_anything_is_merged(run_folder):
     settings = {"DATASETS": "humaneval", "EVAL_DIR": str(run_folder / "config.yaml" / "eval")}
-    assert "evaluation: [Errno 20] Not a directory: " in eval_sh(run_folder, code=1, **settings)
+    assert "eval cannot be written (Not a directory): set EVAL_DIR" in eval_sh(run_folder, code=1, **settings)
     said = eval_sh(run_folder, code=1, DATASETS="humaneval", MODEL_PATH="/moved/away")
     assert "evaluation: /moved/away, from which the run started, is not there: name the model with MODEL_PATH." in said
     assert not (run_folder / "merged").exists()
