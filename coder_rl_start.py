@@ -41,4 +41,7 @@ if __name__ == "__main__":
     if sys.argv[1:2] != ["-m"] or len(sys.argv) < 3:
         sys.exit(f"usage: python3 {sys.argv[0]} -m MODULE [ARGUMENT ...]")
     del sys.argv[:2]
-    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    try:
+        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    except KeyboardInterrupt:  # Ctrl-C, which needs no traceback
+        sys.exit(130)

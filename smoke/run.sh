@@ -64,7 +64,7 @@ smoke: step $(<"$tracker") is done.
     responses     $RUN_DIR/rollouts  $RUN_DIR/validation
     checkpoints   $RUN_DIR/checkpoints
     merged model  $merged
-Before and after: bash eval.sh $RUN_DIR
+Before and after: bash eval.sh $(printf %q "$RUN_DIR")
 On a machine with a GPU, the same for Qwen2.5-Coder-0.5B:
     python3 prepare_data.py && bash run_qwen_coder_ppo_single_gpu.sh
 END

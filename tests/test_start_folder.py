@@ -45,6 +45,13 @@ def test_modules_of_ours_come_first_and_the_users_own_last(folder):
     assert run(folder, *words, "mine") == "mine\n"
 
 
+def test_ctrl_c_leaves_no_traceback(tmp_path):
+    (tmp_path / "mine.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGINT)")
+    words = [sys.executable, ROOT / "coder_rl_start.py", "-m", "mine"]
+    done = subprocess.run(words, cwd=tmp_path, env=script_environment(), capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (130, "")
+
+
 @pytest.mark.parametrize("named", [False, True], ids=["in the start folder", "on PYTHONPATH"])
 def test_a_checkout_of_verl(tmp_path, named):
     checkout, start = tmp_path / "checkout", tmp_path / "start"
