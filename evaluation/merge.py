@@ -40,6 +40,8 @@ def actor_folder(checkpoint: Path) -> Path:
     """
     if not checkpoint.is_dir():
         raise MergeError(f"{checkpoint} is not a folder: name a run folder or one of its checkpoints.")
+    if checkpoint.name == "critic":
+        raise MergeError(f"{checkpoint} is the critic, which generates nothing: name the actor folder beside it.")
     if any(checkpoint.glob("model_world_size_*_rank_*.pt")):
         return checkpoint
     if (checkpoint / "actor").is_dir():

@@ -50,6 +50,15 @@ def test_no_checkpoint(tmp_path, make):
         merge.actor_folder(tmp_path)
 
 
+def test_the_critic_is_no_model_to_evaluate(tmp_path):
+    critic = checkpoint(tmp_path, 1).with_name("critic")
+    critic.mkdir()
+    (critic / "model_world_size_1_rank_0.pt").touch()
+    with pytest.raises(merge.MergeError, match="is the critic"):
+        merge.merge(critic)
+    assert not (critic.parent / "merged").exists()
+
+
 def test_a_merge_that_fails_leaves_nothing(tmp_path):
     checkpoint(tmp_path, 1)  # its shard is empty
     with pytest.raises(merge.MergeError, match="merger failed"):
