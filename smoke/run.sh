@@ -22,6 +22,10 @@ shift 3
 export TRAIN_FILE VAL_FILE
 
 STEPS=${STEPS:-2}
+if [[ ! $STEPS =~ ^[1-9][0-9]*$ ]]; then
+    echo "STEPS=$STEPS must be a whole number, 1 or more." >&2
+    exit 2
+fi
 export RUN_DIR="$WORK/run"
 export MODEL_PATH=${MODEL_PATH:-$WORK/model}
 export CRITIC_MODEL_PATH=${CRITIC_MODEL_PATH:-$MODEL_PATH}  # beside a LoRA actor too
@@ -36,7 +40,7 @@ options=(data.val_max_samples="${VAL_MAX_SAMPLES:-32}" "$@")
 
 tracker="$RUN_DIR/checkpoints/latest_checkpointed_iteration.txt"
 done_steps=0
-if [[ -f $tracker ]]; then done_steps=$(<"$tracker"); fi
+if [[ -f $tracker && $(<"$tracker") =~ ^[0-9]+$ ]]; then done_steps=$(<"$tracker"); fi  # else the pre-flight says what is wrong
 export TOTAL_TRAINING_STEPS=$((done_steps + STEPS))
 export TOTAL_EPOCHS=$TOTAL_TRAINING_STEPS  # an epoch has one step at least
 

@@ -325,6 +325,14 @@ def command_of(tmp_path, **environment):
     return dict(word.lstrip("+").split("=", 1) for word in words[1:])
 
 
+@pytest.mark.parametrize("steps", ("abc", "0", "-1", "08"))
+def test_a_number_of_steps_that_is_none(tmp_path, steps):
+    command = ["bash", ROOT / "smoke" / "run.sh", tmp_path / "work", "t.parquet", "v.parquet"]
+    done = subprocess.run(command, env=os.environ | {"STEPS": steps}, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (2, f"STEPS={steps} must be a whole number, 1 or more.\n")
+    assert not (tmp_path / "work").exists()
+
+
 def test_without_a_gpu_the_cpu_takes_the_place_of_vllm(tmp_path):
     options = command_of(tmp_path, CUDA_VISIBLE_DEVICES="")
     assert options["trainer.device"] == "cpu" and options["actor_rollout_ref.rollout.name"] == "hf"
