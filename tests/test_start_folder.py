@@ -96,3 +96,5 @@ def test_what_a_worker_would_take_in_place_of_verl(folder, monkeypatch):
     assert all(path.startswith(str(folder)) for path, _ in found)
     monkeypatch.chdir(ROOT)
     assert not list(preflight.check_start_folder())
+    monkeypatch.setattr(preflight.coder_rl_start, "ROOT", "/a:b")
+    assert [x.text.split(",")[0] for x in preflight.check_start_folder()] == ["/a:b holds a colon"]

@@ -156,6 +156,8 @@ def check_packages(config: Any) -> Iterator[Finding]:
 
 def check_start_folder() -> Iterator[Finding]:
     """Nothing in the start folder has the name of what Ray's workers import before veRL lets coder_rl_start put it last."""
+    if os.pathsep in coder_rl_start.ROOT:
+        yield Finding(f"{coder_rl_start.ROOT} holds a colon, which ends a path in PYTHONPATH: move this project elsewhere.")
     hides = {}
     for name in sorted(x for x in sys.modules if "." not in x):  # by importing veRL, above all
         here, ours = ([f"{folder}/{name}/__init__.py", f"{folder}/{name}.py"] for folder in (os.getcwd(), coder_rl_start.ROOT))
