@@ -51,4 +51,5 @@ OPTIONS=(
 )
 if [[ ${DRY_RUN:-0} != 0 ]]; then OPTIONS+=(--dry-run); fi
 
-exec "$PYTHON" "$here/coder_rl_start.py" -m evaluation.compare "$1" "${OPTIONS[@]}"
+"$PYTHON" "$here/training/start_folder.py"
+exec "$PYTHON" -m evaluation.compare "$1" "${OPTIONS[@]}"

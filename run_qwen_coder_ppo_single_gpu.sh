@@ -13,7 +13,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 export PYTHON=${PYTHON:-python3}
 export PYTHONPATH="$here${PYTHONPATH:+:$PYTHONPATH}"
-PYTHON_M=("$PYTHON" "$here/coder_rl_start.py" -m)  # python3 -m would look into the start folder first
+"$PYTHON" "$here/training/start_folder.py"
 
 for name in LORA_RANK NNODES NDEVICES_PER_NODE MAX_PROMPT_LENGTH MAX_RESPONSE_LENGTH; do  # calculated with here
     if [[ ! ${!name:-0} =~ ^(0|[1-9][0-9]*)$ ]]; then
@@ -28,7 +28,7 @@ LORA_RANK=${LORA_RANK:-0}                        # 0: train all parameters
 LORA_ALPHA=${LORA_ALPHA:-$((2 * LORA_RANK))}
 if ((LORA_RANK > 0)); then critic=Qwen/Qwen2.5-Coder-0.5B-Instruct; else critic=$MODEL_PATH; fi
 CRITIC_MODEL_PATH=${CRITIC_MODEL_PATH:-$critic}  # trained in full, so beside a LoRA actor it is the smallest of the family
-ATTN_IMPLEMENTATION=${ATTN_IMPLEMENTATION:-$("${PYTHON_M[@]}" training.verl_options --attention)}  # flash_attention_2 if installed, else sdpa
+ATTN_IMPLEMENTATION=${ATTN_IMPLEMENTATION:-$("$PYTHON" -m training.verl_options --attention)}  # flash_attention_2 if installed, else sdpa
 USE_REMOVE_PADDING=${USE_REMOVE_PADDING:-True}   # padding counts for no limit: it takes memory on top of MAX_TOKENS_PER_GPU
 
 # --- hardware --------------------------------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ TRAINER=(
 )
 
 # --- what every process of the run reads from its environment --------------------------------------------------------
-export VERL_USE_EXTERNAL_MODULES="coder_rl_start,training.verl_patches${VERL_USE_EXTERNAL_MODULES:+,$VERL_USE_EXTERNAL_MODULES}"
+export VERL_USE_EXTERNAL_MODULES="training.verl_patches${VERL_USE_EXTERNAL_MODULES:+,$VERL_USE_EXTERNAL_MODULES}"
 export VERL_FILE_LOGGER_PATH="$RUN_DIR/metrics.jsonl"
 export TENSORBOARD_DIR="$RUN_DIR/tensorboard"
 export CODE_REWARD_LOG_DIR="$RUN_DIR/reward_log"
@@ -218,15 +218,15 @@ else
     )
 fi
 
-overrides=$("${PYTHON_M[@]}" training.verl_options \
+overrides=$("$PYTHON" -m training.verl_options \
     "${DATA[@]}" "${ALGORITHM[@]}" "${ACTOR[@]}" "${ROLLOUT[@]}" "${REFERENCE[@]}" "${CRITIC[@]}" \
     "${REWARD[@]}" "${TRAINER[@]}" "${RAY[@]}" -- "$@")
 mapfile -t OVERRIDES <<<"$overrides"
 
 if [[ ${DRY_RUN:-0} != 0 ]]; then
-    exec "${PYTHON_M[@]}" training.run_record "${OVERRIDES[@]}"
+    exec "$PYTHON" -m training.run_record "${OVERRIDES[@]}"
 fi
 
-"${PYTHON_M[@]}" training.preflight "$RUN_DIR" "${OVERRIDES[@]}"
-exec "${PYTHON_M[@]}" training.watch "$RUN_DIR" --max-internal-errors "$MAX_INTERNAL_ERRORS" -- \
-    "${PYTHON_M[@]}" verl.trainer.main_ppo "${OVERRIDES[@]}"
+"$PYTHON" -m training.preflight "$RUN_DIR" "${OVERRIDES[@]}"
+exec "$PYTHON" -m training.watch "$RUN_DIR" --max-internal-errors "$MAX_INTERNAL_ERRORS" -- \
+    "$PYTHON" -m verl.trainer.main_ppo "${OVERRIDES[@]}"

@@ -20,7 +20,6 @@ import sys
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-import coder_rl_start
 from evaluation import benchmarks, held_out, merge, results, run_config, serving
 from evaluation.results import EvaluationError, Result
 
@@ -30,7 +29,7 @@ AT_ONCE = {True: 128, False: 16}  # answers at a time, with a server and without
 
 def stage(words: list[str], dry: bool) -> None:
     """Run one stage, `python -m` and the rest of the words. It says itself what fails; what is missing then is seen later."""
-    command = coder_rl_start.command(*words)
+    command = [sys.executable, "-m", *words]
     if dry:
         print(shlex.join(command))
         return
@@ -170,7 +169,7 @@ def run(arguments: argparse.Namespace) -> int:
     out = arguments.out or target.parent.parent / "eval"
     plan = Plan(wanted, benchmarks.settings_of(arguments), own, out, arguments.dry_run)
     if plan.dry:
-        print(shlex.join(coder_rl_start.command("evaluation.merge", str(actor), "--base", base)))
+        print(shlex.join([sys.executable, "-m", "evaluation.merge", str(actor), "--base", base]))
     else:
         if base[0] in "/." and not Path(base).is_dir():
             raise EvaluationError(f"{base}, from which the run started, is not there: name the model with MODEL_PATH.")
@@ -186,7 +185,7 @@ def run(arguments: argparse.Namespace) -> int:
         plan.run("judge", "review", name, model, wanted if plan.dry else plan.pending(name, model), [])
     stem = out / target.name
     if plan.dry:
-        print(shlex.join(coder_rl_start.command("evaluation.table", "--base", "...", "--trained", "...", "--out", str(stem))))
+        print(shlex.join([sys.executable, "-m", "evaluation.table", "--base", "...", "--trained", "...", "--out", str(stem)]))
         return 0
     sides = [plan.results(name, model) for name, model in models.items()]
     from evaluation import table

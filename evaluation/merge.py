@@ -24,7 +24,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import coder_rl_start
 from evaluation import run_config
 
 
@@ -189,8 +188,8 @@ def merge(checkpoint: Path, target: Path | None = None, lora_alpha: int | None =
         run = run_config.read(actor)
         unfinished = target.with_name(f".{target.name}.unfinished")
         shutil.rmtree(unfinished, ignore_errors=True)
-        options = ("--backend", "fsdp", "--local_dir", str(actor), "--target_dir", str(unfinished))
-        command = coder_rl_start.command("verl.model_merger", "merge", *options)
+        command = [sys.executable, "-m", "verl.model_merger", "merge", "--backend", "fsdp"]
+        command += ["--local_dir", str(actor), "--target_dir", str(unfinished)]
         try:
             if subprocess.run(command, stdout=sys.stderr, check=False).returncode:
                 raise MergeError(f"veRL's merger failed on {actor}: its message stands above.")

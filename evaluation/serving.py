@@ -15,13 +15,13 @@ import shlex
 import signal
 import socket
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
-import coder_rl_start
 from evaluation.results import EvaluationError
 
 START_SECONDS = 1800  # a 7B model from a slow disk, with CUDA graphs
@@ -48,7 +48,7 @@ def available() -> bool:
 def command(model: str, name: str, port: int, seed: int) -> list[str]:
     """The server's command. VLLM_ARGS adds to it and wins, e.g. "--gpu-memory-utilization 0.5 --enforce-eager"."""
     return [
-        *coder_rl_start.command("vllm.entrypoints.openai.api_server"),
+        *(sys.executable, "-m", "vllm.entrypoints.openai.api_server"),
         *("--model", model, "--served-model-name", name),
         *("--host", "127.0.0.1", "--port", str(port)),
         *("--dtype", "bfloat16", "--seed", str(seed)),

@@ -11,7 +11,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export PYTHON=${PYTHON:-python3}
 export PYTHONPATH="$here${PYTHONPATH:+:$PYTHONPATH}"
-PYTHON_M=("$PYTHON" "$here/coder_rl_start.py" -m)  # python3 -m would look into the start folder first
+"$PYTHON" "$here/training/start_folder.py"
 
 if (($# < 1)); then
     echo "usage: bash smoke/learn.sh WORK [veRL option ...]" >&2
@@ -21,8 +21,7 @@ WORK=$(realpath -m -- "$1")
 shift
 mkdir -p "$WORK"
 
-if nvidia-smi >/dev/null 2>&1 &&
-    "$PYTHON" -c 'import sys; sys.path = [x for x in sys.path if x]; import torch; sys.exit(not torch.cuda.is_available())'; then
+if nvidia-smi >/dev/null 2>&1 && "$PYTHON" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())'; then
     gpu=yes
     if [[ -z ${MODEL_PATH:-} ]]; then
         echo "learn: set MODEL_PATH to a small chat model, for example HuggingFaceTB/SmolLM2-135M-Instruct." >&2
@@ -65,9 +64,9 @@ if [[ ! -e $VAL_FILE ]]; then
     "$PYTHON" "$here/data/generate.py" --out "$WORK/raw" "${CHOICE[@]}" --rows "$ROWS" --validation-rows "$VALIDATION_ROWS"
     "$PYTHON" "$here/prepare_data.py" --source "$WORK/raw" --out "$WORK/data" --max-prompt-tokens "$MAX_PROMPT_LENGTH"
 fi
-if [[ ! -e $start && $start == "$WORK"/* ]]; then "${PYTHON_M[@]}" smoke.tiny_model "$start"; fi
+if [[ ! -e $start && $start == "$WORK"/* ]]; then "$PYTHON" -m smoke.tiny_model "$start"; fi
 export MODEL_PATH="$WORK/warm"
-if [[ ! -e $MODEL_PATH ]]; then REWARD_LOG=0 "${PYTHON_M[@]}" training.warm_up "$start" "$MODEL_PATH" "${CHOICE[@]}" "${WARM_UP[@]}"; fi
+if [[ ! -e $MODEL_PATH ]]; then REWARD_LOG=0 "$PYTHON" -m training.warm_up "$start" "$MODEL_PATH" "${CHOICE[@]}" "${WARM_UP[@]}"; fi
 export CRITIC_MODEL_PATH="$MODEL_PATH"
 
 # Sampled as in training, so that the curves of training and validation can be read against each other.

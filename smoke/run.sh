@@ -9,7 +9,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export PYTHON=${PYTHON:-python3}
 export PYTHONPATH="$here${PYTHONPATH:+:$PYTHONPATH}"
-PYTHON_M=("$PYTHON" "$here/coder_rl_start.py" -m)  # python3 -m would look into the start folder first
+"$PYTHON" "$here/training/start_folder.py"
 
 if (($# < 3)); then
     echo "usage: bash smoke/run.sh WORK train.parquet validation.parquet [veRL option ...]" >&2
@@ -44,10 +44,9 @@ if [[ -f $tracker && $(<"$tracker") =~ ^[0-9]+$ ]]; then done_steps=$(<"$tracker
 export TOTAL_TRAINING_STEPS=$((done_steps + STEPS))
 export TOTAL_EPOCHS=$TOTAL_TRAINING_STEPS  # an epoch has one step at least
 
-if [[ ! -e $MODEL_PATH && ${DRY_RUN:-0} == 0 ]]; then "${PYTHON_M[@]}" smoke.tiny_model "$MODEL_PATH"; fi
+if [[ ! -e $MODEL_PATH && ${DRY_RUN:-0} == 0 ]]; then "$PYTHON" -m smoke.tiny_model "$MODEL_PATH"; fi
 
-if nvidia-smi >/dev/null 2>&1 &&
-    "$PYTHON" -c 'import sys; sys.path = [x for x in sys.path if x]; import torch; sys.exit(not torch.cuda.is_available())'; then
+if nvidia-smi >/dev/null 2>&1 && "$PYTHON" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())'; then
     bash "$here/run_qwen_coder_ppo_single_gpu.sh" "${options[@]}"
 else
     echo "smoke: no GPU here, so transformers generates on the CPU in place of vLLM"
@@ -57,7 +56,7 @@ fi
 
 if [[ ${DRY_RUN:-0} != 0 ]]; then exit; fi  # the command is printed
 
-merged=$("${PYTHON_M[@]}" evaluation.merge "$RUN_DIR")  # also checks that transformers loads it and that training changed it
+merged=$("$PYTHON" -m evaluation.merge "$RUN_DIR")  # also checks that transformers loads it and that training changed it
 "$PYTHON" "$here/plot_metrics.py" "$RUN_DIR" >/dev/null
 
 cat <<END

@@ -70,7 +70,7 @@ def test_no_run(tmp_path):
 
 def test_the_same_settings_for_both_models(run_folder):
     said = eval_sh(run_folder, DRY_RUN="1", LIMIT="7", REPEATS="4", DATASETS="held_out human_eval livecodebench")
-    commands = [shlex.split(line)[3:] for line in said.splitlines()]
+    commands = [shlex.split(line)[2:] for line in said.splitlines()]
     assert [x[:2] for x in commands if x[0] == "evaluation.benchmarks"] == [
         ["evaluation.benchmarks", stage] for stage in ("generate", "generate", "review", "review")
     ]

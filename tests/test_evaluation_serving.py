@@ -117,7 +117,7 @@ def test_a_server_does_not_outlive_the_evaluation(tmp_path, number):
 def test_the_command(monkeypatch):
     monkeypatch.setenv("VLLM_ARGS", "--gpu-memory-utilization 0.5 --enforce-eager")
     words = serving.command("some/model", "base", 8123, 7)
-    assert words[2:4] == ["-m", "vllm.entrypoints.openai.api_server"]
+    assert words[:3] == [sys.executable, "-m", "vllm.entrypoints.openai.api_server"]
     assert words[-3:] == ["--gpu-memory-utilization", "0.5", "--enforce-eager"]
     for name, value in (("--model", "some/model"), ("--port", "8123"), ("--generation-config", "vllm"), ("--seed", "7")):
         assert words[words.index(name) + 1] == value

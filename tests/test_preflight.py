@@ -333,7 +333,7 @@ def test_the_record_reproduces_the_command(dry_run, tmp_path, monkeypatch):
     assert "export CODE_REWARD_TIMEOUT=5" in written and "secret" not in written
     # The recorded command, run with a stand-in for Python that prints its arguments, gives the same overrides.
     stand_in = tmp_path / "python3"
-    stand_in.write_text('#!/bin/sh\nshift 3\nfor x in "$@"; do echo "$x"; done\n')
+    stand_in.write_text('#!/bin/sh\nshift 2\nfor x in "$@"; do echo "$x"; done\n')
     stand_in.chmod(0o755)
     environment = script_environment(PATH=f"{tmp_path}:/usr/bin:/bin")
     done = subprocess.run(

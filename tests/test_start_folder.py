@@ -2,99 +2,67 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from conftest import MULTI, ROOT, SINGLE, script_environment
 
-from training import preflight
+from training import start_folder
 
-OURS = sorted(path.parent.name for path in ROOT.glob("*/__init__.py"))
-STRANGER = "raise ImportError('a module of the user was taken')"
+SCRIPTS = {
+    SINGLE: [],
+    MULTI: [],
+    ROOT / "eval.sh": ["run"],
+    ROOT / "smoke/learn.sh": ["w"],
+    ROOT / "smoke/run.sh": ["w", "t", "v"],
+}
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    for name in OURS:
+def start(folder: Path, script: Path) -> subprocess.CompletedProcess[str]:
+    command = ["bash", str(script), *SCRIPTS[script]]
+    settings = script_environment(DRY_RUN="1")
+    return subprocess.run(command, cwd=folder, env=settings, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("name", ["training", "json.py"])
+def test_what_would_be_taken_in_place_of_ours_or_pythons(tmp_path, script, name):
+    path = tmp_path / name
+    if path.suffix:
+        path.touch()
+    else:
+        path.mkdir()
+        (path / "__init__.py").touch()
+    done = start(tmp_path, script)
+    said = f"{path}{'' if path.suffix else '/'} would be imported in place of the module {path.stem} that a run needs: "
+    assert (done.returncode, done.stderr) == (2, f"{said}rename it, or start from another folder.\n")
+    assert [x.name for x in tmp_path.iterdir()] == [name]
+
+
+def test_a_folder_that_is_in_nobodys_way(tmp_path):
+    for name in ("data", "runs", "verl", "test"):
         (tmp_path / name).mkdir()
-        (tmp_path / name / "__init__.py").write_text(STRANGER)
-    for name in ("json", "statistics", "queue", "random", "verl", "torch", "code_reward"):
-        (tmp_path / f"{name}.py").write_text(STRANGER)
-    (tmp_path / "mine.py").write_text("print('mine')")
-    return tmp_path
+    for package in ("verl", "test"):
+        (tmp_path / package / "__init__.py").touch()
+    (tmp_path / "mine.py").touch()
+    done = start(tmp_path, SINGLE)
+    assert (done.returncode, done.stderr) == (0, "") and "-m verl.trainer.main_ppo" in done.stdout
 
 
-def run(folder: Path, *command: object, **settings: str) -> str:
-    environment = script_environment(**settings)
-    done = subprocess.run(list(map(str, command)), cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-@pytest.mark.parametrize("script", [SINGLE, MULTI], ids=lambda path: path.name)
-def test_a_dry_run(folder, script):
-    assert "verl.trainer.main_ppo" in run(folder, "bash", script, DRY_RUN="1")
-
-
-def test_modules_of_ours_come_first_and_the_users_own_last(folder):
-    words = [sys.executable, ROOT / "coder_rl_start.py", "-m"]
-    assert "usage" in run(folder, *words, "evaluation.compare", "--help")
-    assert run(folder, *words, "mine") == "mine\n"
-
-
-def test_ctrl_c_leaves_no_traceback(tmp_path):
-    (tmp_path / "mine.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGINT)")
-    words = [sys.executable, ROOT / "coder_rl_start.py", "-m", "mine"]
-    done = subprocess.run(words, cwd=tmp_path, env=script_environment(), capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stderr) == (130, "")
-
-
-@pytest.mark.parametrize("named", [False, True], ids=["in the start folder", "on PYTHONPATH"])
-def test_a_checkout_of_verl(tmp_path, named):
-    checkout, start = tmp_path / "checkout", tmp_path / "start"
-    start.mkdir()
-    (checkout / "verl" / "trainer").mkdir(parents=True)
-    (checkout / "verl" / "__init__.py").touch()
-    (checkout / "verl" / "trainer" / "main_ppo.py").write_text("import sys; print('checkout', *sys.argv[1:])")
-    words = [sys.executable, ROOT / "coder_rl_start.py", "-m", "verl.trainer.main_ppo", "a=1", "-m"]
-    assert run(start if named else checkout, *words, PYTHONPATH=str(checkout) if named else "") == "checkout a=1 -m\n"
-
-
-def test_what_pythonpath_names_keeps_its_place(folder):
-    (folder / "show.py").write_text("import sys; print(*sys.path[:3], sep='\\n')")
-    (folder / "json.py").unlink()
-    path = os.pathsep.join([str(ROOT), "/elsewhere", str(folder)])
-    words = [sys.executable, ROOT / "coder_rl_start.py", "-m", "show"]
-    assert run(folder, *words, PYTHONPATH=path).split() == path.split(os.pathsep)
-
-
-def test_a_worker_gets_the_patches(folder):
-    """Ray puts the start folder first in each worker, once it has itself imported what it needs."""
-    for name in ("verl", "torch", "statistics", "queue", "random"):
-        (folder / f"{name}.py").unlink()
-    show = (
-        f"import sys, ray; sys.path.insert(0, {str(folder)!r}); "
-        "import verl, training.verl_patches, verifier.linux; print(training.verl_patches.__file__)"
+def test_a_folder_that_is_gone(tmp_path):
+    command = f"mkdir gone && cd gone && rmdir ../gone && bash {SINGLE}"
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, env=script_environment(), capture_output=True, text=True)
+    assert done.returncode == 2 and done.stderr.endswith(
+        "cannot be read (No such file or directory): start from another folder.\n"
     )
-    settings = {"VERL_USE_EXTERNAL_MODULES": "coder_rl_start,training.verl_patches", "PYTHONPATH": str(ROOT)}
-    (folder / "worker.py").write_text(show)
-    words = [sys.executable, ROOT / "coder_rl_start.py", "-m", "worker"]
-    assert run(folder, *words, **settings).splitlines()[-1] == str(ROOT / "training/verl_patches.py")
 
 
-def test_what_a_worker_would_take_in_place_of_verl(folder, monkeypatch):
-    import verl.protocol  # noqa: F401
-
-    monkeypatch.chdir(folder)
-    found = [x.text.split(" would be taken for the module ") for x in preflight.check_start_folder()]
-    hidden = {Path(path).name: words.split()[0] for path, words in found}
-    assert {"verl.py": "verl", "torch.py": "torch", "statistics.py": "statistics"}.items() <= hidden.items()
-    assert not {"json.py", "mine.py"} & hidden.keys()
-    assert all(path.startswith(str(folder)) for path, _ in found)
-    monkeypatch.chdir(ROOT)
-    assert not list(preflight.check_start_folder())
-    monkeypatch.setattr(preflight.coder_rl_start, "ROOT", "/a:b")
-    assert [x.text.split(",")[0] for x in preflight.check_start_folder()] == ["/a:b holds a colon"]
+def test_names_and_paths(tmp_path):
+    assert start_folder.problem(str(ROOT), str(ROOT)) is None
+    for name in ("verl", "torch", "code_reward"):
+        path = tmp_path / f"{name}.py"
+        path.touch()
+        assert f"{path} would be imported in place of the module {name} " in start_folder.problem(str(tmp_path), str(ROOT))
+        path.unlink()
+    assert start_folder.problem(str(tmp_path), "/a:b").startswith("/a:b holds a :, which ends a path")

@@ -49,7 +49,7 @@ def run(tiny_model: Path, prepared_data: Path, tmp_path: Path) -> Callable[..., 
         }
         # The run script with the pre-flight taken out, so that what it would have found comes to pass.
         script = tmp_path / "without_preflight.sh"
-        text = SINGLE.read_text().replace('"${PYTHON_M[@]}" training.preflight', ": no pre-flight")
+        text = SINGLE.read_text().replace('"$PYTHON" -m training.preflight', ": no pre-flight")
         assert ": no pre-flight" in text
         script.write_text(text.replace('here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)', f"here={ROOT}"))
         command = f'source smoke/settings.sh && bash {script} "${{CPU_OVERRIDES[@]}}" data.val_max_samples=32 "$@"'

@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import coder_rl_start
 from training import cluster_check, machine_check, resume, run_record, settings_check
 from training.finding import Finding
 from training.verl_options import installed_version, parse_version
@@ -152,28 +151,6 @@ def check_packages(config: Any) -> Iterator[Finding]:
     attention = config.actor_rollout_ref.model.get("override_config", {}).get("attn_implementation")
     if attention == "flash_attention_2" and importlib.util.find_spec("flash_attn") is None:
         yield Finding("flash-attn is asked for but not installed: run make flash-attn or set ATTN_IMPLEMENTATION=sdpa.")
-
-
-def check_start_folder() -> Iterator[Finding]:
-    """Nothing in the start folder has the name of what Ray's workers import before veRL lets coder_rl_start put it last."""
-    if os.pathsep in coder_rl_start.ROOT:
-        yield Finding(f"{coder_rl_start.ROOT} holds a colon, which ends a path in PYTHONPATH: move this project elsewhere.")
-    hides = {}
-    for name in sorted(x for x in sys.modules if "." not in x):  # by importing veRL, above all
-        here, ours = ([f"{folder}/{name}/__init__.py", f"{folder}/{name}.py"] for folder in (os.getcwd(), coder_rl_start.ROOT))
-        file, found = getattr(sys.modules[name], "__file__", None), [path for path in here if os.path.exists(path)]
-        if found and file not in here and (file not in ours or name == "smoke"):  # a CPU run's actor is of smoke.cpu_rollout
-            hides[name] = found[0]
-    if not hides:
-        return
-    words = "import sys; sys.path = [x for x in sys.path if x]; import ray; print(*sys.modules)"
-    known = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True).stdout.split()
-    for name, path in hides.items():
-        if name not in known:  # else a worker has it before it looks there
-            yield Finding(
-                f"{path} would be taken for the module {name} by Ray's workers, which look into the start folder first: "
-                "rename it, or start the script from another folder."
-            )
 
 
 def check_reward(config: Any) -> Iterator[Finding]:
@@ -350,7 +327,7 @@ def first_cause(error: BaseException) -> str:
 def findings(config: Any, run_dir: Path) -> Iterator[Finding]:
     """All findings, cheap checks first; later checks are left out where earlier ones make them meaningless."""
     stages: tuple[tuple[Callable[[], Iterator[Finding]], ...], ...] = (
-        (check_start_folder, lambda: settings_check.check_settings(config)),
+        (lambda: settings_check.check_settings(config),),
         (
             lambda: check_files(config),
             lambda: check_arithmetic(config),
@@ -417,4 +394,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:  # Ctrl-C, which needs no traceback
+        sys.exit(130)

@@ -20,8 +20,6 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 
-import coder_rl_start
-
 DEFAULT_VERSION = "0.9.1"
 
 Version = tuple[int, ...]
@@ -175,7 +173,7 @@ def merge(ours: Sequence[str], users: Sequence[str]) -> list[str]:
 
 def command(overrides: Sequence[str]) -> str:
     """The command that starts the training, one override a line, quoted for the shell."""
-    start = shlex.join([os.environ.get("PYTHON", "python3"), *coder_rl_start.command("verl.trainer.main_ppo")[1:]])
+    start = f"{shlex.quote(os.environ.get('PYTHON', 'python3'))} -m verl.trainer.main_ppo"
     return " \\\n    ".join([start, *map(shlex.quote, overrides)])
 
 
