@@ -89,7 +89,7 @@ def test_dry_run_prints_what_runs(tmp_path):
     python.parent.mkdir()
     python.write_text(
         f"""#!/bin/sh
-case $3 in
+case $2 in
     training.preflight) exit 0 ;;
     training.watch) env -0 >"{tmp_path}/environment"; while [ "$1" != -- ]; do shift; done; shift; printf '%s\\0' "$@" ;;
     *) exec {shlex.quote(sys.executable)} "$@" ;;
