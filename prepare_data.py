@@ -23,11 +23,11 @@ import argparse
 import os
 import signal
 import sys
-from pathlib import Path
 
 import pyarrow as pa
 
 from preparation import card, duplicates, lengths, row_view
+from preparation.arguments import path
 from preparation.cleaning import Rules
 from preparation.difficulty import Sampling
 from preparation.pipeline import HELD_OUT, Settings, prepare
@@ -62,15 +62,6 @@ def band(text: str) -> tuple[float, float]:
     if not colon or not 0 <= limits[0] <= limits[1] <= 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not two pass rates like 0.05:0.95")
     return limits
-
-
-def path(text: str) -> Path:
-    if not text:
-        raise argparse.ArgumentTypeError("an empty path; name a file or a folder")
-    try:
-        return Path(text).expanduser()
-    except RuntimeError:
-        raise argparse.ArgumentTypeError(f"{text}: no home folder is known here; give a path without ~") from None
 
 
 def parser() -> argparse.ArgumentParser:

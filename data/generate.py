@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run as a script,
 
 from data.extras import BROKEN, broken_tests, long_statement, math_problem
 from data.families import FAMILIES, LEVELS, Family, Problem, select
+from preparation.arguments import path
 
 SYSTEM = """
 Work on the task below in steps. At each step choose one of these actions:
@@ -200,15 +201,9 @@ def _at_least_two(text: str) -> int:
     return int(text)
 
 
-def _folder(text: str) -> Path:
-    if not text:
-        raise argparse.ArgumentTypeError("an empty path; name a folder")
-    return Path(text).expanduser()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description="Write a small problem set in the raw schema of Eurus-2-RL-Data.")
-    parser.add_argument("--out", type=_folder, required=True, help="folder for train.parquet and validation.parquet")
+    parser.add_argument("--out", type=path, required=True, help="folder for train.parquet and validation.parquet")
     parser.add_argument("--seed", type=int, default=42, help="another seed gives other problems (default 42)")
     parser.add_argument("--rows", type=_at_least_two, default=1200, help="usable train rows (default 1200)")
     parser.add_argument("--validation-rows", type=_at_least_two, default=240, help="usable validation rows (default 240)")

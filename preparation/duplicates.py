@@ -27,7 +27,7 @@ from tqdm import tqdm
 from xxhash import xxh32_intdigest
 
 from preparation.cleaning import Problem
-from preparation.reading import DataError, first_line, open_parquet
+from preparation.reading import DataError, ending, first_line, open_parquet
 
 SHINGLE = 5  # words and signs
 PERMUTATIONS = 128
@@ -197,16 +197,14 @@ def read_benchmark(path: Path) -> list[Task]:
 
 
 def records_of(path: Path) -> Iterator[dict]:
-    if path.suffix.lower() == ".parquet":
+    if ending(path) == ".parquet":
         with open_parquet(path) as file:
             columns = [name for name in (*TASK_FIELDS, *ID_FIELDS) if name in file.schema_arrow.names]
             yield from file.read(columns=columns).to_pylist()
         return
     data = path.read_bytes()
-    text = (gzip.decompress(data) if path.suffix.lower() == ".gz" else data).decode("utf-8")
-    records = (
-        json.loads(text) if path.suffix.lower() == ".json" else [json.loads(line) for line in text.splitlines() if line.strip()]
-    )
+    text = (gzip.decompress(data) if ending(path) == ".gz" else data).decode("utf-8")
+    records = json.loads(text) if ending(path) == ".json" else [json.loads(line) for line in text.splitlines() if line.strip()]
     if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
         raise ValueError("it does not hold JSON objects")
     yield from records

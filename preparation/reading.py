@@ -83,10 +83,13 @@ def open_source(source: list[str], validation_source: list[str], revision: str |
 
 def is_hub_name(name: str) -> bool:
     return (
-        re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", name) is not None
-        and not Path(name).exists()
-        and Path(name).suffix.lower() not in FILE_TYPES
+        re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", name) is not None and not Path(name).exists() and ending(name) not in FILE_TYPES
     )
+
+
+def ending(path: Path | str) -> str:
+    """What a file's name ends with, in small letters: ".parquet" of TRAIN.PARQUET."""
+    return Path(path).suffix.lower()
 
 
 def is_validation(path: Path) -> bool:
@@ -103,13 +106,13 @@ def files_of(name: str) -> list[Path]:
         if not os.access(path, os.R_OK | os.X_OK):
             raise DataError(f"the folder {path} cannot be read (permission denied); run as a user who may")
         # Hidden files are no data: macOS puts a ._train.parquet beside each file that it copies.
-        for ending, pattern in itertools.product((".parquet", ".jsonl"), ("[!.]*", "data/[!.]*")):
-            if found := sorted(file for file in path.glob(pattern) if file.suffix.lower() == ending):
+        for kind, pattern in itertools.product((".parquet", ".jsonl"), ("[!.]*", "data/[!.]*")):
+            if found := sorted(file for file in path.glob(pattern) if ending(file) == kind):
                 return found
         raise DataError(f"{path} holds no .parquet or .jsonl file; give the folder of train.parquet, or the files")
     if not path.exists():
         raise DataError(f"{path} does not exist; a source is a folder, parquet or jsonl files, or a hub name")
-    if path.suffix.lower() not in FILE_TYPES:
+    if ending(path) not in FILE_TYPES:
         raise DataError(f"{path} is not a .parquet or .jsonl file")
     return [path]
 
@@ -185,7 +188,7 @@ def fetch(name: str, commit: str, file: str, digest: str, size: int) -> None:
 
 def describe(path: Path) -> tuple[int | None, dict[str, str]]:
     """(rows, or None where only reading would tell; {column: what it holds})"""
-    if path.suffix.lower() == ".parquet":
+    if ending(path) == ".parquet":
         with open_parquet(path) as file:
             columns = file.schema_arrow
             if len(set(columns.names)) < len(columns):
@@ -214,13 +217,11 @@ def check_columns(paths: list[Path], path: Path) -> int | None:
             f"{', '.join(kinds) or 'none'}); the columns of {HUB_NAME} are needed"
         )
     for column, allowed in COLUMNS.items():
-        if kinds[column] not in allowed and path.suffix.lower() == ".parquet":
+        if kinds[column] not in allowed and ending(path) == ".parquet":
             raise DataError(
                 f"the column {column} of {path} holds {kinds[column]}, and {' or '.join(allowed)} is needed, as in {HUB_NAME}"
             )
-        if (first := describe(paths[0])[1][column]) != kinds[column] and path.suffix.lower() == paths[
-            0
-        ].suffix.lower() == ".parquet":
+        if (first := describe(paths[0])[1][column]) != kinds[column] and ending(path) == ending(paths[0]) == ".parquet":
             raise DataError(
                 f"the column {column} holds {kinds[column]} in {path} but {first} in {paths[0]}; "
                 "give one --source files of one layout"
@@ -289,7 +290,7 @@ def read_code_rows(path: Path) -> Iterator[tuple[int, list[int], Iterator[dict |
 
     A chunk's rows are to be used before the next chunk is asked for. Raises DataError where the file is damaged.
     """
-    if path.suffix.lower() != ".parquet":
+    if ending(path) != ".parquet":
         for row in json_lines(path):
             code = row.get("ability") == "code"
             yield 1, [0] * code, iter([row] * code)

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from preparation import card, lengths
 from preparation.difficulty import reward_options
-from preparation.reading import COLUMNS, OPTIONAL, DataError, describe, open_parquet, row_at
+from preparation.reading import COLUMNS, OPTIONAL, DataError, describe, ending, open_parquet, row_at
 from verifier import calls, checkers, scoring
 from verifier import ground_truth as gt
 from verifier.comparison import Exactly
@@ -63,7 +63,7 @@ def find_row(path: Path, index: int | None) -> tuple[int, int, dict]:
     """(position, rows of the file, row)"""
     if not path.is_file():
         raise DataError(f"{path} is not a file; --inspect takes a parquet file")
-    kinds = describe(path)[1] if path.suffix.lower() == ".parquet" else {}
+    kinds = describe(path)[1] if ending(path) == ".parquet" else {}
     if not set(COLUMNS) <= set(kinds):
         raise DataError(f"{path} is not a parquet file with the columns {', '.join(COLUMNS)}; --inspect shows rows of those")
     with open_parquet(path) as file:

@@ -316,7 +316,7 @@ def test_written_parquet_holds_the_rows(tmp_path):
 
 def test_an_empty_path_is_not_the_current_folder():
     done = run_generator("--out", "", "--rows", "2", "--validation-rows", "2")
-    assert done.returncode == 2 and "an empty path; name a folder" in done.stderr
+    assert done.returncode == 2 and "an empty path; name a file or a folder" in done.stderr
 
 
 @pytest.mark.parametrize("rows", ["1", "many", "-5"])

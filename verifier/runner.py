@@ -54,6 +54,7 @@ _IMPORTED_LATE = {
     "numpy": ["numpy.random", "numpy.ma"],  # so that it can be seeded; for unique and percentile
 }
 _NUMPY_PARTS = ("char", "ctypeslib", "fft", "polynomial", "rec", "strings", "testing")  # imported when first looked up
+_MAX_CODECS = 1000  # words that are looked up, each in some 15 microseconds: a list of a million words is none of codecs
 _MAYBE_CODEC = re.compile(r"[\"']([A-Za-z][\w-]{1,15})[\"']")
 _IMPORT = re.compile(
     r"(?:^|[;:\"'])[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]*(?:\(([^()]*)|([\w, \t*]*))|import[ \t]+([\w., \t]+))", re.M
@@ -118,7 +119,7 @@ def preload(source: str, others: Iterable[str] = ()) -> None:
     if "numpy" in source:  # however it is imported: a confined child cannot load the C++ library that it needs
         wanted += ["numpy", *(f"numpy.{part}" for part in _NUMPY_PARTS if f".{part}" in source)]
     if "cod" in source:  # encode, decode, encoding, codecs
-        _load_codecs(set(_MAYBE_CODEC.findall(source)))
+        _load_codecs(list(dict.fromkeys(_MAYBE_CODEC.findall(source)))[:_MAX_CODECS])
     for name in wanted:
         top = name.partition(".")[0]
         if not _NOT_PRELOADED.isdisjoint(name.split(".")) or not (top in sys.stdlib_module_names or top == "numpy"):
